@@ -1,0 +1,78 @@
+"""`glace datasets`: graphs by name."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glace.cli.arguments import DataDir, Json, Quiet
+from glace.cli.screen import Screen, file_size
+
+app = typer.Typer(help="Graphs by name: list them, describe, download or build one.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The name of a dataset.")]
+
+
+@app.command("list")
+def list_(data_dir: DataDir = None, quiet: Quiet = False) -> None:
+    """List the datasets and whether they are at hand."""
+    from glace import datasets
+
+    rows = []
+    for name in datasets.names():
+        dataset = datasets.find(name)
+        place = "bundled" if dataset.bundled else ("here" if datasets.path_of(name, data_dir) else dataset.how)
+        rows.append((name, place, dataset.summary))
+    Screen(quiet).table(["name", "get it by", "what it is"], rows)
+
+
+@app.command()
+def info(name: Name, data_dir: DataDir = None, json: Json = None, quiet: Quiet = False) -> None:
+    """Describe a dataset: origin, licence and, if it is at hand, its size."""
+    from glace import datasets
+    from glace.cli.info import graph_facts
+    from glace.records import Record, provenance
+
+    dataset, screen = datasets.find(name), Screen(quiet)
+    facts = {"summary": dataset.summary, "source": dataset.source, "licence": dataset.licence}
+    if dataset.bundled or datasets.path_of(name, data_dir):
+        facts |= graph_facts(datasets.load(name, data_dir=data_dir))
+    else:
+        facts["get it by"] = dataset.how
+    screen.say(name)
+    screen.facts(facts.items())
+    if json:
+        Record("dataset", {"name": name, **facts}, provenance()).write(json)
+
+
+@app.command()
+def get(name: Name, data_dir: DataDir = None, quiet: Quiet = False) -> None:
+    """Download a published dataset, verified, into the data folder."""
+    from glace import datasets
+
+    screen = Screen(quiet)
+    with screen.transfer(name) as progress:
+        path = datasets.get(name, data_dir, progress)
+    screen.say(f"{name} is in {path} ({file_size(path)})")
+
+
+@app.command()
+def build(
+    name: Name,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Folder of the source files [default: where Debian has them].")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write it [default: the data folder].")
+    ] = None,
+    data_dir: DataDir = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make a dataset from its sources: wordnet and wordnet-nouns (Debian's wordnet-base), debian (apt's index)."""
+    from glace import datasets
+
+    screen = Screen(quiet)
+    screen.say(f"building {name} ...")
+    graph, path = datasets.build(name, source, output, data_dir)
+    screen.say(repr(graph))
+    screen.say(f"wrote {path}")

@@ -1,0 +1,107 @@
+"""`glace demo`: the whole path on the bundled graph, in a minute."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glace.cli.arguments import Json, Quiet, Threads
+from glace.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from glace.estimator.estimator import GLACE
+    from glace.gaussian.embedding import Embedding
+    from glace.graph.graph import Graph
+
+KNOWN = ("n:dog", "n:piano", "n:apple")
+INVENTED = (
+    ("a small furry pet", "a small domesticated furry mammal kept as a pet, with whiskers and a long tail"),
+    ("a stringed instrument", "a musical instrument with strings stretched over a wooden body, played with a bow"),
+)
+TEST_SHARE = 0.1
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for what the demo makes.")] = Path(
+        "glace-demo"
+    ),
+    seed: Annotated[int, typer.Option(help="Decides all random draws.")] = 0,
+    threads: Threads = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train on the bundled graph of nouns, predict held-out links, and ask the Gaussians a few questions."""
+    import glace
+    from glace.evaluation.link_prediction import attribute_prediction, link_prediction
+    from glace.records import Record, provenance
+
+    screen = Screen(quiet)
+    output.mkdir(parents=True, exist_ok=True)
+    graph = glace.datasets.load("wordnet-nouns")
+    screen.say(f"wordnet-nouns: {graph!r}")
+    known, held_out = glace.hold_out(graph, TEST_SHARE, glace.Streams(seed).numpy("demo"))
+    screen.say(f"{len(held_out.edges):,} edges are held out for the test; training on the rest")
+    model = glace.GLACE(seed=seed, threads=threads)
+    with screen.training() as listener:
+        model.fit(known, listener=listener)
+    ours, raw = link_prediction(model.embedding_, held_out), attribute_prediction(known, held_out)
+    screen.table(
+        ["predicting the held-out edges by", "AUC", "AP"],
+        [("Gaussians of glace", *ours), ("raw words of the definitions", *raw)],
+    )
+    _show_neighbors(model.embedding_, screen)
+    _show_certainty(model.embedding_, graph, screen)
+    _show_invented(model, screen)
+    files = _write(model, graph, output, seed, screen)
+    screen.say("wrote " + ", ".join(str(path) for path in files))
+    if json:
+        values = {"auc": ours.auc, "ap": ours.ap, "attributes_auc": raw.auc, "attributes_ap": raw.ap}
+        values["seconds"] = model.history_.seconds
+        Record("demo", values, provenance(dataset="wordnet-nouns", seed=seed)).write(json)
+
+
+def _show_neighbors(embedding: "Embedding", screen: Screen) -> None:
+    for node in KNOWN:
+        found = embedding.neighbors(node, k=6)
+        screen.say(f"nearest to {node}:  " + ", ".join(str(each) for each in found.ids))
+    screen.say()
+
+
+def _show_certainty(embedding: "Embedding", graph: "Graph", screen: Screen) -> None:
+    import numpy as np
+
+    order = np.argsort(embedding.spread(), kind="stable")
+    degrees = np.diff(graph.adjacency.indptr)
+
+    def named(nodes: Any) -> str:
+        return ", ".join(f"{embedding.ids[node]} ({degrees[node]} edges)" for node in nodes)
+
+    screen.say(f"narrowest Gaussians:  {named(order[:4])}")
+    screen.say(f"widest Gaussians:     {named(order[::-1][:4])}")
+    screen.say()
+
+
+def _show_invented(model: "GLACE", screen: Screen) -> None:
+    new = model.transform([text for _, text in INVENTED])
+    rows, _ = model.embedding_.nearest_to(new.gaussian, 5)
+    screen.say("new nodes, placed by their words alone:")
+    for (_, text), places in zip(INVENTED, rows, strict=True):
+        screen.say(f'  "{text}"')
+        screen.say("    is near " + ", ".join(str(model.embedding_.ids[place]) for place in places))
+    screen.say()
+
+
+def _write(model: "GLACE", graph: "Graph", output: Path, seed: int, screen: Screen) -> list[Path]:
+    from glace.gaussian.embedding_file import write_embedding
+    from glace.report.map import draw_map, layout
+
+    files = [output / name for name in ("nouns.glace", "nouns.parquet", "map.png")]
+    model.save(files[0])
+    write_embedding(model.embedding_, files[1])
+    assert graph.labels is not None
+    screen.say("drawing the map (t-SNE of the means) ...")
+    positions = layout(model.embedding_, seed=seed)
+    marks = [(graph.ids.position(node), str(node).removeprefix("n:")) for node in KNOWN]
+    title = f"{graph.num_nodes:,} noun synsets of WordNet: means of their Gaussians, by t-SNE"
+    draw_map(positions, graph.labels.codes, graph.labels.names, files[2], title, marks)
+    return files

@@ -1,0 +1,25 @@
+"""`glace export`: the Gaussians as a table for other programs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glace.cli.arguments import AnyEmbedding, Quiet
+from glace.cli.screen import Screen, file_size
+
+
+def export(
+    model: AnyEmbedding,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")
+    ],
+    quiet: Quiet = False,
+) -> None:
+    """Write the Gaussians of all nodes: id, mean, variance."""
+    from glace.estimator.model_file import load_embedding
+    from glace.gaussian.embedding_file import write_embedding
+
+    embedding = load_embedding(model)
+    write_embedding(embedding, output)
+    Screen(quiet).say(f"wrote {output}: {embedding!r} ({file_size(output)})")

@@ -1,0 +1,137 @@
+"""`glace fit`: a graph in, a model file out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glace.cli.arguments import (
+    Attributes,
+    DataDir,
+    Directed,
+    Edges,
+    GraphName,
+    Json,
+    Missing,
+    NoHeader,
+    Quiet,
+    Texts,
+    load_graph,
+    parsed,
+    with_options,
+)
+from glace.cli.screen import Screen, file_size, in_bytes
+from glace.errors import InputError
+from glace.estimator.settings import STAGES
+
+if TYPE_CHECKING:
+    from glace.estimator.estimator import GLACE
+    from glace.graph.graph import Graph
+
+
+@with_options(*STAGES)
+def fit(
+    graph: GraphName = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path("model.glace"),
+    edges: Edges = None,
+    attributes: Attributes = None,
+    texts: Texts = None,
+    directed: Directed = False,
+    missing: Missing = "error",
+    no_header: NoHeader = False,
+    data_dir: DataDir = None,
+    method: Annotated[str, typer.Option(help="glace: Gaussians; lace: points.")] = "glace",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUTPUT.checkpoint, if there is one.")] = False,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Print memory and file sizes, then stop.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+    **options: Any,
+) -> None:
+    """Learn a Gaussian for every node of a graph and write a model file."""
+    from glace.estimator.estimator import ESTIMATORS
+    from glace.files import check_writable
+
+    screen = Screen(quiet)
+    if method not in ESTIMATORS:
+        raise InputError(f"method must be one of {', '.join(ESTIMATORS)}, not {method!r}")
+    model = ESTIMATORS[method](**parsed(options))
+    model.settings()
+    for path in (output, json):
+        if path is not None:
+            check_writable(path)
+    found = load_graph(
+        graph, edges, attributes, texts,
+        directed=directed, missing=missing, no_header=no_header, data_dir=data_dir,
+    )  # fmt: skip
+    screen.say(repr(found))
+    for line in found.findings.lines():
+        screen.say(f"  {line}")
+    if estimate:
+        _estimate(model, found, screen)
+        return
+    _train(model, found, output, resume, checkpoint_seconds, screen)
+    model.save(output)
+    _checkpoint_of(output).unlink(missing_ok=True)
+    values = _result(model)
+    screen.facts(values.items())
+    screen.say(f"wrote {output} ({file_size(output)})")
+    if json:
+        _record(model, found, str(graph or edges), values).write(json)
+
+
+def _train(
+    model: "GLACE", graph: "Graph", output: Path, resume: bool, checkpoint_seconds: float, screen: Screen
+) -> None:
+    checkpoint = _checkpoint_of(output)
+    if checkpoint.exists():
+        screen.say(f"going on from {checkpoint}" if resume else f"{checkpoint} is left aside; --resume goes on from it")
+    elif resume:
+        screen.say(f"there is no {checkpoint}: starting from the beginning")
+    try:
+        with screen.training() as listener:
+            model.fit(
+                graph,
+                listener=listener,
+                checkpoint=checkpoint,
+                checkpoint_seconds=checkpoint_seconds,
+                resume=resume,
+            )
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            screen.say(f"interrupted; --resume goes on from {checkpoint}")
+        raise
+
+
+def _checkpoint_of(output: Path) -> Path:
+    return Path(f"{output}.checkpoint")
+
+
+def _result(model: "GLACE") -> dict[str, Any]:
+    from glace.records import peak_rss_mb
+
+    history, best = model.history_, model.history_.best
+    return {
+        "validation_auc": best.auc if best else None,
+        "validation_ap": best.ap if best else None,
+        "best_step": best.step if best else None,
+        "steps": history.step,
+        "seconds": round(history.seconds, 2),
+        "edges_per_second": round(history.step * model.batch / max(history.seconds, 1e-9)),
+        "peak_rss_mb": peak_rss_mb(),
+    }
+
+
+def _record(model: "GLACE", graph: "Graph", name: str, values: dict[str, Any]) -> Any:
+    from glace.records import Record, provenance
+
+    facts = provenance(
+        dataset=name, data=graph.fingerprint(), method=model.method, options=model.get_params()
+    )
+    return Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts)
+
+
+def _estimate(model: "GLACE", graph: "Graph", screen: Screen) -> None:
+    from glace.estimator.estimate import estimate
+
+    screen.facts((name, in_bytes(size)) for name, size in estimate(model, graph).items())

@@ -1,0 +1,69 @@
+"""`glace info`: what a graph is made of."""
+
+from typing import TYPE_CHECKING, Any
+
+from glace.cli.arguments import (
+    Attributes,
+    DataDir,
+    Directed,
+    Edges,
+    GraphName,
+    Json,
+    Missing,
+    NoHeader,
+    Quiet,
+    Texts,
+    load_graph,
+)
+from glace.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from glace.graph.graph import Graph
+
+
+def info(
+    graph: GraphName = None,
+    edges: Edges = None,
+    attributes: Attributes = None,
+    texts: Texts = None,
+    directed: Directed = False,
+    missing: Missing = "error",
+    no_header: NoHeader = False,
+    data_dir: DataDir = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show the size of a graph and what was found in it."""
+    from glace.records import Record, provenance
+
+    found = load_graph(
+        graph, edges, attributes, texts,
+        directed=directed, missing=missing, no_header=no_header, data_dir=data_dir,
+    )  # fmt: skip
+    screen = Screen(quiet)
+    facts = graph_facts(found)
+    screen.say(str(graph or edges))
+    screen.facts(facts.items())
+    for line in found.findings.lines():
+        screen.say(f"  {line}")
+    if json:
+        Record("info", facts, provenance(data=found.fingerprint())).write(json)
+
+
+def graph_facts(graph: "Graph") -> dict[str, Any]:
+    """The figures of a graph, by name."""
+    import numpy as np
+
+    degrees = np.diff(graph.adjacency.indptr)
+    entries = getattr(graph.attributes, "nnz", None)
+    return {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "direction": "directed" if graph.directed else "undirected",
+        "attributes": graph.attribute_text,
+        "non-zeros a row": None if entries is None else float(entries / max(graph.num_nodes, 1)),
+        "labels": len(graph.labels.names) if graph.labels else None,
+        "node types": len(graph.node_types.names) if graph.node_types else None,
+        "mean degree": float(degrees.mean()) if len(degrees) else 0.0,
+        "highest degree": int(degrees.max()) if len(degrees) else 0,
+    }

@@ -1,0 +1,73 @@
+"""`glace score`: how near pairs of nodes are, and how likely an edge."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet
+from glace.cli.screen import Screen
+from glace.errors import InputError
+
+SHOWN = 20
+
+
+def score(
+    model: AnyEmbedding,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="[SOURCE TARGET]", help="One pair of ids.")] = None,
+    pairs: Annotated[Path | None, typer.Option(help="Table of pairs: source, target.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write all pairs to this .csv or .parquet file.")
+    ] = None,
+    no_header: NoHeader = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Score pairs of nodes: dissimilarity, and the model's probability of an edge from source to target."""
+    import pyarrow as pa
+
+    from glace.estimator.model_file import load_embedding
+    from glace.records import Record, provenance
+
+    embedding = load_embedding(model)
+    wanted = _pairs(embedding.ids, nodes or [], pairs, no_header)
+    near = embedding.dissimilarities(wanted)
+    columns = {
+        "source": [pair[0] for pair in wanted],
+        "target": [pair[1] for pair in wanted],
+        "dissimilarity": near,
+        "probability": embedding.probabilities(near),
+    }
+    table, screen = pa.table(columns), Screen(quiet)
+    rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
+    screen.table(list(columns), [(str(a), str(b), *rest) for a, b, *rest in rows])
+    if len(wanted) > SHOWN:
+        screen.say(f"... {len(wanted):,} pairs in all" + ("" if output else "; -o FILE writes them"))
+    if output:
+        _write(table, output)
+        screen.say(f"wrote {output}")
+    if json:
+        Record("score", {"pairs": table.to_pylist()}, provenance(model=str(model))).write(json)
+
+
+def _pairs(ids: Any, nodes: list[str], file: Path | None, no_header: bool) -> list[tuple[Any, Any]]:
+    from glace.graph.io import read_pairs
+
+    if (len(nodes) == 2) == (file is not None) or len(nodes) not in (0, 2):
+        raise InputError("give two node ids, or --pairs FILE with the columns source and target")
+    if file is None:
+        return [(ids.parse(nodes[0]), ids.parse(nodes[1]))]
+    return read_pairs(file, ids, header=not no_header)
+
+
+def _write(table: Any, output: Path) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from glace.files import replacing
+
+    writers = {".csv": pyarrow.csv.write_csv, ".parquet": pyarrow.parquet.write_table}
+    if output.suffix not in writers:
+        raise InputError(f"cannot write {output}: its name must end in {' or '.join(writers)}")
+    with replacing(output) as temporary:
+        writers[output.suffix](table, temporary)

@@ -1,0 +1,101 @@
+"""What the command line prints: lines, tables and a progress bar; nothing when quiet."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glace.training.history import Progress
+
+
+class Screen:
+    """Standard output for people; results that other programs read go to files."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        from rich.console import Console
+
+        self.quiet = quiet
+        self.console = Console(quiet=quiet, highlight=False, soft_wrap=True)
+
+    def say(self, line: str = "") -> None:
+        """Print a line."""
+        self.console.print(line, markup=False)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+        """Print a table; numbers stand right-aligned."""
+        from rich import box
+        from rich.table import Table
+
+        cells = [[_cell(value) for value in row] for row in rows]
+        table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+        for place, name in enumerate(columns):
+            numeric = all(_is_numeric(row[place]) for row in cells) and bool(cells)
+            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*row)
+        self.console.print(table, markup=False)
+
+    def facts(self, facts: Iterable[tuple[str, Any]]) -> None:
+        """Print names and values, one a line."""
+        pairs = list(facts)
+        width = max((len(name) for name, _ in pairs), default=0)
+        for name, value in pairs:
+            self.say(f"  {name:<{width}}  {_cell(value)}")
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[Callable[["Progress"], None]]:
+        """A bar for a training run; gives the listener to pass to `fit`."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        text = TextColumn("{task.fields[figures]}")
+        parts = (TextColumn("training"), BarColumn(bar_width=24), TimeElapsedColumn(), text)
+        with Progress(*parts, console=self.console, disable=self.quiet, refresh_per_second=4) as bars:
+            task = bars.add_task("training", total=1.0, figures="")
+
+            def listen(progress: "Progress") -> None:
+                bars.update(task, completed=progress.done, figures=_figures(progress))
+
+            yield listen
+
+    @contextlib.contextmanager
+    def transfer(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
+        """A bar for a download; gives the callback that takes received and total bytes."""
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+        parts = (TextColumn(name), BarColumn(bar_width=24), DownloadColumn())
+        with Progress(*parts, console=self.console, disable=self.quiet) as bars:
+            task = bars.add_task(name, total=None)
+            yield lambda received, total: bars.update(task, completed=received, total=total)
+
+
+def file_size(path: str | Path) -> str:
+    """A file's size in words."""
+    return in_bytes(Path(path).stat().st_size)
+
+
+def in_bytes(count: float) -> str:
+    """A number of bytes in words, such as 1.2 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def _figures(progress: "Progress") -> str:
+    auc = "" if progress.validation_auc is None else f"  validation AUC {progress.validation_auc:.4f}"
+    rate = f"{progress.edges_per_second:,.0f} edges/s"
+    return f"step {progress.step:,}  loss {progress.loss:.3f}{auc}  {rate}"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "-" if value is None else str(value)
+
+
+def _is_numeric(cell: str) -> bool:
+    return cell == "-" or cell.replace(",", "").replace(".", "").lstrip("-").isdigit()

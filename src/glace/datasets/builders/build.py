@@ -1,0 +1,50 @@
+"""One door to all builders: from the user's own files to a data set that `load` finds."""
+
+from pathlib import Path
+
+from glace.datasets.builders.debian import build_debian
+from glace.datasets.builders.nouns import slice_nouns
+from glace.datasets.builders.wordnet import build_wordnet
+from glace.datasets.registry import data_folder, find
+from glace.errors import InputError
+from glace.files import check_writable
+from glace.graph.graph import Graph
+from glace.graph.npz import write_npz
+
+_BUILDERS = {"wordnet": build_wordnet, "debian": build_debian}
+
+
+def build(
+    name: str,
+    source: str | Path | None = None,
+    output: str | Path | None = None,
+    data_dir: str | Path | None = None,
+) -> tuple[Graph, Path]:
+    """Build a data set from the files in the folder `source` (where they usually lie, if None).
+
+    Written to the file `output`, else as NAME.npz into the data folder, where `load` looks for it.
+    "wordnet-nouns", the bundled graph, is two Parquet files: for it `output` is a folder.
+    """
+    dataset = find(name)
+    if dataset.name == "wordnet-nouns":
+        return _build_nouns(source, _made(Path(output) if output is not None else data_folder(data_dir)))
+    if dataset.name not in _BUILDERS:
+        raise InputError(f"{dataset.name} is not built but {dataset.kind}; run '{dataset.command}'")
+    path = Path(output) if output is not None else _made(data_folder(data_dir)) / dataset.file_names[0]
+    check_writable(path)
+    graph = _BUILDERS[dataset.name](source)
+    write_npz(graph, path)
+    return graph, path
+
+
+def _build_nouns(source: str | Path | None, folder: Path) -> tuple[Graph, Path]:
+    tables = slice_nouns(source)
+    return tables.graph(directed=True), tables.write(folder, "wordnet-nouns")
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"cannot make the folder {folder}: {problem.strerror}; name another") from problem
+    return folder

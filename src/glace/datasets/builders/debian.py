@@ -1,0 +1,187 @@
+"""Debian's packages as a graph: dependencies, the words of the descriptions, sections.
+
+Read from the lists apt keeps on every Debian machine, the same on each that follows one release.
+"""
+
+import gzip
+import io
+import lzma
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO, cast
+
+import pyarrow as pa
+
+from glace.datasets.tables import Tables
+from glace.errors import FormatError, InputError
+from glace.graph.graph import Graph
+
+FOLDER = Path("/var/lib/apt/lists")
+
+# A suite without a hyphen is the release itself. bookworm-security and the like are left out: they repeat its
+# packages and come and go, and the graph of a release should be the same next month.
+_PACKAGES = re.compile(r"_dists_[^_-]+_main_binary-[^_]+_Packages(\.lz4|\.gz|\.xz)?$")
+_TRANSLATION = re.compile(r"_dists_[^_-]+_main_i18n_Translation-en(\.lz4|\.gz|\.xz)?$")
+
+# In the order of their force.
+_RELATIONS = ("Pre-Depends", "Depends", "Recommends", "Suggests")
+_FIELDS = frozenset({"Package", "Section", "Provides", "Description", "Description-md5", "Tag", *_RELATIONS})
+
+# "libc6:any (>= 2.34) [amd64]" names libc6.
+_NAME = re.compile(r"^\s*([^\s:(\[]+)")
+
+
+@dataclass(frozen=True)
+class _Package:
+    name: str
+    section: str
+    needs: tuple[tuple[str, ...], ...]
+    """For each thing it needs, the packages of which one is enough."""
+    provides: tuple[str, ...]
+    description: str
+    description_md5: str
+    tags: str
+
+
+def build_debian(folder: str | Path | None = None) -> Graph:
+    """The directed graph of all packages in main, from apt's lists in `folder`; labels are the sections."""
+    return read_debian(folder).graph(directed=True)
+
+
+def read_debian(folder: str | Path | None = None) -> Tables:
+    """The packages, each with its description and debtags, and what each needs."""
+    lists = Path(folder or FOLDER)
+    packages = _read_packages(lists)
+    long = _read_descriptions(lists, {package.description_md5 for package in packages.values()})
+    nodes = {
+        "id": list(packages),
+        "label": [package.section for package in packages.values()],
+        "text": [
+            f"{long.get(package.description_md5, package.description)} {package.tags}"
+            for package in packages.values()
+        ],
+    }
+    return Tables(pa.table(nodes), _edges(packages))
+
+
+def _read_packages(folder: Path) -> dict[str, _Package]:
+    packages: dict[str, _Package] = {}
+    for path in _lists(folder, _PACKAGES, "package list (..._main_binary-..._Packages)"):
+        for fields in _stanzas(path):
+            if "Package" not in fields:
+                raise FormatError(f"{path} has an entry without a package name; run 'apt update'")
+            # A list may hold several versions of a package; they need nearly the same.
+            packages.setdefault(fields["Package"], _package(fields))
+    # By name, so that node numbers and the choice among providers do not depend on a list's order.
+    return dict(sorted(packages.items()))
+
+
+def _read_descriptions(folder: Path, wanted: set[str]) -> dict[str, str]:
+    """Description-md5 -> the whole description, first line and long text."""
+    found = {}
+    for path in _lists(folder, _TRANSLATION, "English descriptions (..._main_i18n_Translation-en)"):
+        for fields in _stanzas(path):
+            if fields.get("Description-md5") in wanted:
+                found[fields["Description-md5"]] = fields.get("Description-en", "")
+    return found
+
+
+def _edges(packages: dict[str, _Package]) -> pa.Table:
+    providers: dict[str, str] = {}
+    for package in packages.values():
+        for name in package.provides:
+            providers.setdefault(name, package.name)
+    pairs = {
+        (package.name, target): None
+        for package in packages.values()
+        for alternatives in package.needs
+        if (target := _resolve(alternatives, packages, providers)) not in (None, package.name)
+    }
+    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
+    return pa.table({"source": pa.array(sources, pa.string()), "target": pa.array(targets, pa.string())})
+
+
+def _resolve(
+    alternatives: tuple[str, ...], packages: dict[str, _Package], providers: dict[str, str]
+) -> str | None:
+    """The first alternative that is a package, else the first provider of one; None if nothing fits."""
+    real = (name for name in alternatives if name in packages)
+    provided = (providers[name] for name in alternatives if name in providers)
+    return next(real, None) or next(provided, None)
+
+
+def _package(fields: dict[str, str]) -> _Package:
+    needs = ",".join(fields[relation] for relation in _RELATIONS if relation in fields)
+    return _Package(
+        name=fields["Package"],
+        section=fields.get("Section", "").rpartition("/")[2],
+        needs=tuple(_names(group.split("|")) for group in needs.split(",") if group.strip()),
+        provides=_names(fields.get("Provides", "").split(",")),
+        description=fields.get("Description", ""),
+        description_md5=fields.get("Description-md5", ""),
+        tags=_tag_words(fields.get("Tag", "")),
+    )
+
+
+def _names(parts: list[str]) -> tuple[str, ...]:
+    return tuple(match[1] for part in parts if (match := _NAME.match(part)))
+
+
+def _tag_words(tags: str) -> str:
+    # "role::program" would fall apart into two words that descriptions use as well; "role_program" is one.
+    return tags.replace("::", "_").replace(",", " ")
+
+
+def _lists(folder: Path, pattern: re.Pattern[str], what: str) -> list[Path]:
+    found = sorted(path for path in folder.glob("*") if pattern.search(path.name)) if folder.is_dir() else []
+    if not found:
+        raise InputError(
+            f"no {what} in {folder}; run 'apt update' on a Debian machine with English translations on, "
+            "or name the folder of its lists with --from DIR"
+        )
+    return found
+
+
+def _stanzas(path: Path) -> Iterator[dict[str, str]]:
+    """The entries of a list, one at a time, with only the fields we use; lines of one field are joined."""
+    wanted = _FIELDS | {"Description-en"}
+    fields: dict[str, str] = {}
+    current = ""
+    for line in _text_lines(path):
+        if not line.strip():
+            if fields:
+                yield fields
+            fields = {}
+        elif line[0] in " \t":
+            if current in fields:
+                fields[current] += f" {line.strip()}" if line.strip() != "." else ""
+        else:
+            current, _, value = line.partition(":")
+            if current in wanted:
+                fields[current] = value.strip()
+    if fields:
+        yield fields
+
+
+def _text_lines(path: Path) -> Iterator[str]:
+    try:
+        with _open(path) as source:
+            yield from source
+    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as problem:
+        raise FormatError(f"cannot read {path}: {problem}; run 'apt update' to fetch it again") from problem
+
+
+def _open(path: Path) -> AbstractContextManager[TextIO]:
+    opener = _OPENERS.get(path.suffix, Path.open)
+    return io.TextIOWrapper(cast("io.BufferedIOBase", opener(path, "rb")), encoding="utf-8")
+
+
+def _open_lz4(path: Path, _mode: str) -> io.BufferedIOBase:
+    # apt keeps its lists as lz4 frames, which the standard library cannot read and Arrow can.
+    return cast("io.BufferedIOBase", pa.input_stream(str(path), compression="lz4"))
+
+
+_OPENERS: dict[str, Callable[[Path, str], object]] = {".lz4": _open_lz4, ".gz": gzip.open, ".xz": lzma.open}

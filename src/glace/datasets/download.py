@@ -1,0 +1,174 @@
+"""Fetching published files: resumed where a connection broke, and checked before they get their name."""
+
+import contextlib
+import hashlib
+import http.client
+import ipaddress
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from glace.datasets.registry import VARIABLE, data_folder, find, stored
+from glace.errors import FormatError, InputError
+from glace.files import CHUNK, check_writable, replacing
+
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes received so far and, where the server says it, the bytes in all."""
+
+LIMIT = 1 << 30  # the largest published file has some megabytes; a server that sends more is not ours
+
+# Answers that may be another one in a moment: time-out, too many requests, and all of 5xx.
+_PASSING = frozenset({408, 429, *range(500, 600)})
+
+
+def get(name: str, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
+    """Fetch a published data set into the data folder, unless it is there and right; its path."""
+    dataset = find(name)
+    if dataset.kind != "downloaded":
+        raise InputError(
+            f"{dataset.name} is not downloaded but {dataset.kind}; "
+            + (f"run '{dataset.command}'" if dataset.command else "it comes with the package, load it")
+        )
+    present = stored(dataset, data_dir)
+    if present is not None and blob_id_of(present) == dataset.blob_id:
+        return present
+    target = _made(data_folder(data_dir)) / dataset.file_names[0]
+    return download(dataset.source, target, blob_id=dataset.blob_id, progress=progress)
+
+
+def download(
+    url: str,
+    target: str | Path,
+    *,
+    blob_id: str,
+    progress: Progress | None = None,
+    attempts: int = 4,
+    timeout: float = 30.0,
+    limit: int = LIMIT,
+    pause: Callable[[float], None] = time.sleep,
+) -> Path:
+    """Fetch `url` over HTTPS to `target`, whose content must have this git blob id; the path.
+
+    What arrives is kept in `target`.part, so that a broken download, also of an earlier call, goes on
+    where it stopped. Failures that may pass are tried again, `attempts` times in all, after pauses of
+    1, 2, 4, ... seconds. `timeout` is the longest silence in seconds, `limit` the most bytes accepted.
+    """
+    path = Path(target)
+    _check_address(url)
+    check_writable(path)
+    part = path.with_name(f"{path.name}.part")
+    for attempt in range(attempts):
+        if attempt:
+            pause(2.0 ** (attempt - 1))
+        try:
+            _fetch(url, part, timeout, limit, progress)
+            break
+        except (OSError, http.client.HTTPException) as problem:
+            reason = problem
+    else:
+        raise InputError(
+            f"cannot reach {url}: {_said(reason)}; try again later (what has arrived is kept), or get the "
+            f"file another way and put it into {path.parent} as {path.name}, or set {VARIABLE} to its folder"
+        ) from reason
+    _check_content(part, blob_id, url)
+    with replacing(path) as temporary:
+        part.replace(temporary)
+    return path
+
+
+def blob_id_of(path: Path) -> str:
+    """What git calls this content: the SHA-1 of a header with its size, then its bytes."""
+    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as source:
+        while chunk := source.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _fetch(url: str, part: Path, timeout: float, limit: int, progress: Progress | None) -> None:
+    """One attempt: the rest of the file, or all of it where the server cannot send a rest."""
+    present = part.stat().st_size if part.exists() else 0
+    with _opened(url, present, part, timeout) as response:
+        resumed = response.status == http.client.PARTIAL_CONTENT
+        received = present if resumed else 0
+        length = response.headers.get("Content-Length")
+        total = received + int(length) if length is not None else None
+        with part.open("ab" if resumed else "wb") as output:
+            while chunk := response.read1(CHUNK):
+                received += len(chunk)
+                if received > limit:
+                    raise InputError(f"{url} sends more than {limit:,} bytes; it is not the file that is wanted")
+                output.write(chunk)
+                if progress is not None:
+                    progress(received, total)
+    if total is not None and received < total:
+        raise ConnectionError(f"the connection broke after {received:,} of {total:,} bytes")
+
+
+@contextlib.contextmanager
+def _opened(url: str, present: int, part: Path, timeout: float) -> Iterator[Any]:
+    request = urllib.request.Request(url, headers={"User-Agent": "glace"})
+    if present:
+        request.add_header("Range", f"bytes={present}-")
+    opener = urllib.request.build_opener(_Redirects())
+    try:
+        with opener.open(request, timeout=timeout) as response:
+            yield response
+    except urllib.error.HTTPError as answer:
+        answer.close()
+        if answer.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            # The part is as long as the file or longer: not ours to judge, begin anew.
+            part.unlink()
+        elif answer.code not in _PASSING:
+            raise InputError(f"the server answers {answer.code} ({answer.reason}) for {url}") from answer
+        raise
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server to another address only if that is safe as well."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        _check_address(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _check_address(url: str) -> None:
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+        raise InputError(f"only https addresses are fetched, not {url}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_content(part: Path, blob_id: str, url: str) -> None:
+    found = blob_id_of(part)
+    if found != blob_id:
+        part.unlink()
+        raise FormatError(
+            f"what came from {url} is not the published file (git blob {found}, wanted {blob_id}); "
+            "it was deleted, fetch it again"
+        )
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(
+            f"cannot make the folder {folder}: {_said(problem)}; set {VARIABLE} to another"
+        ) from problem
+    return folder
+
+
+def _said(problem: Exception) -> str:
+    inner = getattr(problem, "reason", None)
+    return str(inner or problem) or type(problem).__name__

@@ -1,0 +1,1 @@
+"""The front door: estimators in the manner of scikit-learn, and their files."""

@@ -1,0 +1,132 @@
+"""The model file: configuration, weights, vocabulary and the Gaussians of the training nodes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glace import container
+from glace.container import Arrays, pack_strings, unpack_strings
+from glace.errors import FormatError, GlaceError, InputError
+from glace.estimator.estimator import ESTIMATORS, GLACE
+from glace.estimator.settings import Settings
+from glace.files import sha256_of
+from glace.gaussian.embedding import Embedding
+from glace.gaussian.embedding_file import is_embedding_file, read_embedding, write_embedding
+from glace.graph.text import TextVocabulary
+from glace.ids import NodeIds
+from glace.model.encoders import InputShape
+from glace.model.network import Network
+from glace.training.history import History
+
+KIND, VERSION = "glace-model", 1
+LARGE = 1 << 29
+"""Bytes of Gaussians from which on they are put beside the model file instead of into it."""
+
+
+def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
+    """Write a fitted model; the same model gives the same bytes."""
+    if embedding not in ("auto", "inside", "beside"):
+        raise InputError(f"embedding must be 'auto', 'inside' or 'beside', not {embedding!r}")
+    size = sum(0 if part is None else part.nbytes for part in (model.embedding_.mean, model.embedding_.variance))
+    beside = embedding == "beside" or (embedding == "auto" and size > LARGE)
+    arrays = {f"weights|{name}": array for name, array in model.network_.weights().items()}
+    if model.vocabulary_ is not None:
+        arrays |= {**pack_strings("words", model.vocabulary_.words), "idf": model.vocabulary_.idf}
+    metadata = _metadata(model)
+    if beside:
+        sidecar = sidecar_of(path)
+        write_embedding(model.embedding_, sidecar)
+        metadata["embedding_sha256"] = sha256_of(sidecar)
+    else:
+        arrays |= _pack_embedding(model.embedding_)
+    container.write(path, KIND, VERSION, metadata, arrays)
+
+
+def load_model(path: str | Path) -> GLACE:
+    """Read a model file; nothing in it is executed, and damage raises `FormatError`."""
+    metadata, arrays = container.read(path, KIND, VERSION)
+    try:
+        model = ESTIMATORS[metadata["method"]](**metadata["options"])
+        model.network_ = _network(model.settings(), metadata, arrays)
+        model.directed_, model.sparse_ = bool(metadata["directed"]), bool(metadata["sparse"])
+        model.width_ = metadata["width"] if metadata["has_attributes"] else None
+        model.history_ = History.from_json(metadata["history"])
+        model.vocabulary_ = _vocabulary(arrays)
+        model.embedding_ = _embedding(path, model.network_, metadata, arrays)
+    except (GlaceError, KeyError, TypeError, ValueError, RuntimeError) as problem:
+        if isinstance(problem, FormatError):
+            raise
+        raise FormatError(f"{path} is not a usable model file: {problem}") from problem
+    return model
+
+
+def load_embedding(path: str | Path) -> Embedding:
+    """The Gaussians of a model file or of an embedding file."""
+    return read_embedding(path) if is_embedding_file(path) else load_model(path).embedding_
+
+
+def sidecar_of(path: str | Path) -> Path:
+    """Where the Gaussians of a large model lie: beside it, with .arrow appended."""
+    return Path(f"{path}.arrow")
+
+
+def _metadata(model: GLACE) -> dict[str, Any]:
+    from glace import __version__
+
+    first = next(iter(model.network_.encoders.values()))
+    # How long it took is not written: the same run must give the same bytes. Nor is the number of threads.
+    history = {**model.history_.to_json(), "seconds": 0.0}
+    return {
+        "glace_version": __version__,
+        "method": model.method,
+        "options": {**model.get_params(), "threads": None},
+        "dissimilarity": model.network_.measure.name,
+        "directed": model.directed_,
+        "sparse": model.sparse_,
+        "has_attributes": model.width_ is not None,
+        "width": int(first.input.weight.shape[0]),
+        "history": json.loads(json.dumps(history)),
+    }
+
+
+def _network(settings: Settings, metadata: dict[str, Any], arrays: Arrays) -> Network:
+    weights = {name.partition("|")[2]: array for name, array in arrays.items() if name.startswith("weights|")}
+    shape = InputShape(int(metadata["width"]), bool(metadata["sparse"]))
+    for name, array in weights.items():
+        if not np.isfinite(array).all():
+            raise FormatError(f"the weights {name} are not all finite")
+        # Checked before anything of the stated size is allocated.
+        if name.endswith("input.weight") and array.shape != (shape.width, settings.model.hidden):
+            raise FormatError(f"the weights {name} have the shape {array.shape}, not the stated one")
+    network = Network(shape, settings.model, metadata["dissimilarity"], settings.streams)
+    network.set_weights(weights)
+    return network
+
+
+def _vocabulary(arrays: Arrays) -> TextVocabulary | None:
+    if "idf" not in arrays:
+        return None
+    return TextVocabulary(tuple(unpack_strings("words", arrays).to_pylist()), arrays["idf"])
+
+
+def _pack_embedding(embedding: Embedding) -> Arrays:
+    ids = embedding.ids
+    packed = pack_strings("ids", ids.array) if ids.are_strings else {"ids/numbers": ids.to_numpy()}
+    if embedding.variance is not None:
+        packed["embedding/variance"] = embedding.variance
+    return {**packed, "embedding/mean": embedding.mean}
+
+
+def _embedding(path: str | Path, network: Network, metadata: dict[str, Any], arrays: Arrays) -> Embedding:
+    if "embedding_sha256" in metadata:
+        sidecar = sidecar_of(path)
+        if not sidecar.exists():
+            raise FormatError(f"{path} needs the file {sidecar} beside it, which is not there")
+        if sha256_of(sidecar) != metadata["embedding_sha256"]:
+            raise FormatError(f"{sidecar} is damaged or belongs to another model than {path}")
+        return read_embedding(sidecar)
+    ids = unpack_strings("ids", arrays) if "ids/bytes" in arrays else arrays["ids/numbers"]
+    variance = arrays.get("embedding/variance")
+    return Embedding(NodeIds(ids), arrays["embedding/mean"], variance, network.measure.name, network.offset())

@@ -1,0 +1,57 @@
+"""All options of an estimator in one checked value, free of torch."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from glace.errors import InputError
+from glace.model.config import ModelConfig
+from glace.options import Configuration, option
+from glace.rng import Streams
+from glace.sampling.config import SamplingConfig
+from glace.training.config import TrainingConfig
+
+
+@dataclass(frozen=True)
+class RunConfig(Configuration):
+    """What decides on bits beside model, sampling and training."""
+
+    seed: int = option(0, "Decides all random draws.", at_least=0)
+    threads: int | None = option(
+        None, "Threads to compute with; results have the same bits only for the same number.",
+        at_least=1, kind=int, optional=True,
+    )  # fmt: skip
+
+
+STAGES = (ModelConfig, SamplingConfig, TrainingConfig, RunConfig)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The configurations of all stages."""
+
+    model: ModelConfig
+    sampling: SamplingConfig
+    training: TrainingConfig
+    run: RunConfig
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "Settings":
+        """From flat options by name; an unknown one raises and names the known ones."""
+        known = [each.name for stage in STAGES for each in fields(stage)]
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise InputError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
+        stages = [
+            stage(**{each.name: options[each.name] for each in fields(stage) if each.name in options})
+            for stage in STAGES
+        ]
+        return cls(*stages)
+
+    @property
+    def streams(self) -> Streams:
+        """The random streams of the seed."""
+        return Streams(self.run.seed)
+
+    def flat(self) -> dict[str, Any]:
+        """All options by name."""
+        return {name: value for stage in asdict(self).values() for name, value in stage.items()}

@@ -1,0 +1,96 @@
+"""Files that are whole or not there: written under a temporary name, synced, then renamed."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from glace.errors import InputError
+
+CHUNK = 1 << 20
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A temporary path beside `path` to write to; on success it becomes `path`, else nothing changes."""
+    target = Path(path)
+    check_writable(target)
+    temporary = _temporary_beside(target)
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(target)
+        _sync(target.parent)
+    except OSError as problem:
+        raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise before any work is done if `path` cannot be written later."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"cannot write {target}: it is a folder; name a file in it")
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+    try:
+        _temporary_beside(target).unlink()
+    except OSError as problem:
+        raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
+
+
+def sha256_of(path: str | Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as source:
+        while chunk := source.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def existing(path: str | Path, what: str) -> Path:
+    """The path, if it names a file that is there and not empty."""
+    source = Path(path)
+    try:
+        with source.open("rb") as opened:
+            empty = not opened.read(1)
+    except IsADirectoryError as problem:
+        raise InputError(f"{source} is a folder, not {what}") from problem
+    except FileNotFoundError as problem:
+        raise InputError(f"no file {source}; wanted {what}") from problem
+    except OSError as problem:
+        raise InputError(f"cannot read {source}: {_reason(problem)}") from problem
+    if empty:
+        raise InputError(f"{source} is empty; wanted {what}")
+    return source
+
+
+def _temporary_beside(target: Path) -> Path:
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    os.close(handle)
+    # mkstemp makes files only their owner can read; a result should have the permissions of any new file.
+    mask = os.umask(0)
+    os.umask(mask)
+    temporary = Path(name)
+    temporary.chmod(0o666 & ~mask)
+    return temporary
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as problem:
+        # Some file systems cannot sync a folder; the rename itself is still atomic.
+        if problem.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
+
+
+def _reason(problem: OSError) -> str:
+    return (problem.strerror or str(problem)).lower()

@@ -1,0 +1,137 @@
+"""Embeddings as files: Parquet and npz to exchange, Arrow to map into memory, CSV for other programs."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from glace.errors import FormatError, GlaceError, InputError
+from glace.files import existing, replacing
+from glace.gaussian.embedding import Embedding
+from glace.ids import NodeIds
+
+_KEY = b"glace"
+
+
+def write_embedding(embedding: Embedding, path: str | Path) -> None:
+    """Write by the ending of the name: .parquet, .arrow, .npz or .csv."""
+    writer = _by_ending(path, _WRITERS, "written")
+    with replacing(path) as temporary:
+        writer(embedding, temporary)
+
+
+def read_embedding(path: str | Path) -> Embedding:
+    """Read by the ending of the name: .parquet, .arrow (mapped into memory, not loaded) or .npz."""
+    reader = _by_ending(path, _READERS, "read")
+    source = existing(path, "an embedding file")
+    try:
+        return reader(source)
+    except (pa.ArrowException, zipfile.BadZipFile, OSError, ValueError, KeyError, TypeError, EOFError) as problem:
+        detail = str(problem) if isinstance(problem, GlaceError) else "not an embedding written by glace, or damaged"
+        raise FormatError(f"cannot read {path}: {detail}") from problem
+
+
+def is_embedding_file(path: str | Path) -> bool:
+    """Whether the name ends like an embedding that `read_embedding` reads."""
+    return Path(path).suffix in _READERS
+
+
+def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str) -> Callable[..., Any]:
+    ending = Path(path).suffix
+    if ending not in known:
+        raise InputError(f"an embedding cannot be {verb} as {str(path)!r}; the name must end in {', '.join(known)}")
+    return known[ending]
+
+
+def as_table(embedding: Embedding) -> pa.Table:
+    """Columns id, mean and (for Gaussians) variance; the latter two are lists of fixed size."""
+    columns = {"id": embedding.ids.array, "mean": _lists(embedding.mean)}
+    if embedding.variance is not None:
+        columns["variance"] = _lists(embedding.variance)
+    facts = {"dissimilarity": embedding.dissimilarity, "offset": embedding.offset, "format_version": 1}
+    return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(facts)})
+
+
+def from_table(table: pa.Table) -> Embedding:
+    """Back from `as_table`."""
+    facts = json.loads((table.schema.metadata or {})[_KEY])
+    variance = _matrix(table["variance"]) if "variance" in table.column_names else None
+    return Embedding(
+        NodeIds(table["id"]), _matrix(table["mean"]), variance, facts["dissimilarity"], float(facts["offset"])
+    )
+
+
+def _lists(matrix: Any) -> pa.Array:
+    values = pa.array(np.ascontiguousarray(matrix, dtype=np.float32).ravel())
+    return pa.FixedSizeListArray.from_arrays(values, matrix.shape[1])
+
+
+def _matrix(column: pa.ChunkedArray) -> Any:
+    if not pa.types.is_fixed_size_list(column.type) or column.null_count:
+        raise FormatError("means and variances must be lists of one fixed size")
+    # One chunk is used where it lies, without a copy: a mapped file stays on disk.
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return whole.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)
+
+
+def _write_parquet(embedding: Embedding, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(as_table(embedding), path, compression="zstd", use_dictionary=False)
+
+
+def _read_parquet(path: Path) -> Embedding:
+    import pyarrow.parquet as pq
+
+    return from_table(pq.read_table(path))
+
+
+def _write_arrow(embedding: Embedding, path: Path) -> None:
+    table = as_table(embedding)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=max(len(table), 1))
+
+
+def _read_arrow(path: Path) -> Embedding:
+    with pa.memory_map(str(path)) as source:
+        return from_table(pa.ipc.open_file(source).read_all())
+
+
+def _write_npz(embedding: Embedding, path: Path) -> None:
+    ids = embedding.ids.to_numpy()
+    arrays = {"ids": ids.astype(np.str_) if embedding.ids.are_strings else ids, "mean": embedding.mean}
+    if embedding.variance is not None:
+        arrays["variance"] = embedding.variance
+    facts = {"dissimilarity": np.array(embedding.dissimilarity), "offset": np.array(embedding.offset)}
+    with path.open("wb") as sink:
+        np.savez(sink, allow_pickle=False, **arrays, **facts)
+
+
+def _read_npz(path: Path) -> Embedding:
+    with path.open("rb") as source, np.load(source, allow_pickle=False) as opened:
+        variance = opened["variance"] if "variance" in opened.files else None
+        return Embedding(
+            NodeIds(opened["ids"]),
+            opened["mean"],
+            variance,
+            str(opened["dissimilarity"]),
+            float(opened["offset"]),
+        )
+
+
+def _write_csv(embedding: Embedding, path: Path) -> None:
+    from pyarrow import csv
+
+    columns = {"id": embedding.ids.array}
+    for name, matrix in (("mean", embedding.mean), ("variance", embedding.variance)):
+        if matrix is not None:
+            columns |= {f"{name}_{column}": pa.array(matrix[:, column]) for column in range(matrix.shape[1])}
+    csv.write_csv(pa.table(columns), path)
+
+
+_WRITERS = {".parquet": _write_parquet, ".arrow": _write_arrow, ".npz": _write_npz, ".csv": _write_csv}
+_READERS = {".parquet": _read_parquet, ".arrow": _read_arrow, ".npz": _read_npz}

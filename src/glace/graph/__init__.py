@@ -1,0 +1,1 @@
+"""Graphs: what they are, how they are made, checked and split."""

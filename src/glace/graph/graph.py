@@ -1,0 +1,324 @@
+"""The graph every stage works on: edges, attributes, ids, labels, checked once when made."""
+
+import hashlib
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from glace.errors import InputError
+from glace.graph.text import TextVocabulary
+from glace.ids import NodeIds
+
+
+@dataclass(frozen=True)
+class Categories:
+    """One category per node: `codes` (n,) int32 into `names`; -1 where a node has none."""
+
+    codes: npt.NDArray[np.int32]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, values: Any) -> "Categories":
+        """From one value per node (strings, numbers; None, NaN or "" for none); names are sorted."""
+        # Only NaN differs from itself: pandas writes a missing label so.
+        texts = ["" if value is None or value != value else str(value) for value in values]
+        names = sorted(set(texts) - {""})
+        code_of = {name: code for code, name in enumerate(names)} | {"": -1}
+        return cls(np.array([code_of[text] for text in texts], dtype=np.int32), tuple(names))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, node: int) -> str | None:
+        code = self.codes[node]
+        return self.names[code] if code >= 0 else None
+
+    def take(self, nodes: npt.NDArray[np.integer]) -> "Categories":
+        """The categories of these nodes, in that order."""
+        return Categories(self.codes[nodes], self.names)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found and treated while a graph was made; every number counts one kind of thing."""
+
+    duplicate_edges: int = 0
+    """Rows that named an edge again; their weights were added."""
+    self_loops: int = 0
+    """Edges from a node to itself; dropped."""
+    isolated_nodes: int = 0
+    """Nodes without an edge; kept, they get their Gaussian from their attributes."""
+    empty_attribute_rows: int = 0
+    """Nodes whose attributes are all zero; kept, the encoder sees only its bias."""
+    nodes_only_in_edges: int = 0
+    """Nodes that edges name but the attribute table does not; given an empty row, on request only."""
+    nodes_only_in_attributes: int = 0
+    """Nodes of the attribute table that no edge names; kept, isolated."""
+
+    def lines(self) -> list[str]:
+        """One readable line for each kind that occurred."""
+        return [
+            f"{_SAID[each.name]}: {count:,}" for each in fields(self) if (count := getattr(self, each.name))
+        ]
+
+
+_SAID = {
+    "duplicate_edges": "repeated edges, weights added",
+    "self_loops": "self-loops, dropped",
+    "isolated_nodes": "nodes without an edge, kept",
+    "empty_attribute_rows": "nodes without attributes, kept",
+    "nodes_only_in_edges": "nodes only in the edges, given no attributes",
+    "nodes_only_in_attributes": "nodes only in the attributes, kept without edges",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An immutable attributed graph of n nodes; make one with the functions of `glace.graph`.
+
+    `adjacency` is (n, n) CSR, float32 weights above 0, sorted, without self-loops; an undirected edge
+    stands in it in both directions. `attributes` is (n, D), CSR or dense, float32; None means that a
+    node is known by its identity alone, as if D = n and the matrix were one-hot.
+    """
+
+    adjacency: sp.csr_array
+    attributes: sp.csr_array | npt.NDArray[np.float32] | None
+    ids: NodeIds
+    directed: bool
+    labels: Categories | None = None
+    node_types: Categories | None = None
+    vocabulary: TextVocabulary | None = None
+    """How raw texts became the attributes, where they did; new texts go the same way."""
+    findings: Findings = field(default_factory=Findings)
+
+    def __repr__(self) -> str:
+        kind = "directed" if self.directed else "undirected"
+        return f"Graph({self.num_nodes:,} nodes, {self.num_edges:,} {kind} edges, {self.attribute_text})"
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, n."""
+        return int(self.adjacency.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges; an undirected one counts once."""
+        entries = int(self.adjacency.nnz)
+        return entries if self.directed else entries // 2
+
+    @property
+    def num_attributes(self) -> int:
+        """Width of the attributes, D; the number of nodes where there are none."""
+        return self.num_nodes if self.attributes is None else int(self.attributes.shape[1])
+
+    @property
+    def attribute_text(self) -> str:
+        """The attributes in words, such as "500 sparse attributes"."""
+        if self.attributes is None:
+            return "no attributes"
+        kind = "sparse" if sp.issparse(self.attributes) else "dense"
+        return f"{self.num_attributes:,} {kind} attributes"
+
+    def features(self) -> sp.csr_array | npt.NDArray[np.float32]:
+        """The attributes, or the one-hot identity where there are none."""
+        if self.attributes is not None:
+            return self.attributes
+        return sp.eye_array(self.num_nodes, dtype=np.float32, format="csr")
+
+    def edges(self) -> npt.NDArray[np.int64]:
+        """(E, 2) node numbers, each edge once: (source, target), or (smaller, larger) if undirected."""
+        return self.edges_and_weights()[0]
+
+    def edges_and_weights(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """The edges as in `edges`, and their weights (E,)."""
+        coo = self.adjacency.tocoo()
+        pairs = np.column_stack([coo.row, coo.col]).astype(np.int64)
+        keep = slice(None) if self.directed else pairs[:, 0] < pairs[:, 1]
+        return pairs[keep], coo.data[keep]
+
+    def has_edges(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """(P,) whether each pair (source, target) of node numbers is an edge."""
+        size = np.int64(self.num_nodes)
+        rows = np.repeat(np.arange(size), np.diff(self.adjacency.indptr))
+        known = rows * size + self.adjacency.indices  # ascending, since rows are in order and sorted
+        wanted = pairs[:, 0].astype(np.int64) * size + pairs[:, 1]
+        place = np.searchsorted(known, wanted)
+        found = place < len(known)
+        found[found] = known[place[found]] == wanted[found]
+        return np.asarray(found)
+
+    def with_edges(self, pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating]) -> "Graph":
+        """The same nodes with these edges (each once, as `edges` gives them) in place of the old ones."""
+        return replace(self, adjacency=adjacency_of(pairs, weights, self.num_nodes, self.directed))
+
+    def take(self, nodes: npt.NDArray[np.integer]) -> "Graph":
+        """The graph of these nodes, in that order, with the edges among them."""
+        adjacency = sp.csr_array(self.adjacency[nodes][:, nodes])
+        adjacency.sort_indices()
+        return replace(
+            self,
+            adjacency=_read_only(adjacency),
+            attributes=None if self.attributes is None else _read_only(self.attributes[nodes]),
+            ids=self.ids.take(nodes),
+            labels=self.labels.take(nodes) if self.labels else None,
+            node_types=self.node_types.take(nodes) if self.node_types else None,
+        )
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all that training can see: edges, weights, direction, attributes, ids."""
+        digest = hashlib.sha256(f"{self.directed} {self.adjacency.shape} {self.attribute_text}".encode())
+        for array in (*_parts(self.adjacency), *_parts(self.attributes)):
+            # scipy chooses the width of an index by how a matrix came about; the graph is the same.
+            wide = array.astype(np.int64) if array.dtype.kind == "i" else array
+            digest.update(np.ascontiguousarray(wide).data)
+        digest.update("\n".join(str(each) for each in self.ids).encode())
+        return digest.hexdigest()
+
+
+def adjacency_of(
+    pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating], num_nodes: int, directed: bool
+) -> sp.csr_array:
+    """Read-only sorted CSR of distinct edges without self-loops; both directions if undirected.
+
+    An undirected edge that is given in both directions is one edge, of the larger weight.
+    """
+    shape = (num_nodes, num_nodes)
+    matrix = sp.csr_array((weights.astype(np.float32), (pairs[:, 0], pairs[:, 1])), shape=shape)
+    matrix.sum_duplicates()
+    if not directed:
+        matrix = sp.csr_array(matrix.maximum(matrix.T))
+    matrix.sort_indices()
+    return _read_only(matrix)
+
+
+def build(
+    pairs: npt.NDArray[np.integer],
+    weights: npt.NDArray[np.floating],
+    attributes: Any,
+    ids: NodeIds,
+    *,
+    directed: bool,
+    labels: Categories | None = None,
+    node_types: Categories | None = None,
+    vocabulary: TextVocabulary | None = None,
+    findings: Findings | None = None,
+) -> Graph:
+    """The door all makers go through: checks the parts, treats what needs treatment, counts it."""
+    count = len(ids)
+    if count == 0:
+        raise InputError("a graph needs at least one node, but there are no edges and no attributes")
+    check_weights(weights, pairs, ids)
+    loops = pairs[:, 0] == pairs[:, 1]
+    pairs, weights = pairs[~loops], weights[~loops]
+    adjacency = adjacency_of(pairs, weights, count, directed)
+    if not np.isfinite(adjacency.data).all():
+        raise InputError(
+            "the weights of a repeated edge add up to more than a 32-bit float holds; scale them"
+        )
+    features = _checked_attributes(attributes, ids)
+    for name, categories in (("labels", labels), ("node types", node_types)):
+        if categories is not None and len(categories) != count:
+            raise InputError(f"{len(categories):,} {name} for {count:,} nodes; give one for each node")
+    degree = np.diff(adjacency.indptr) + (np.bincount(adjacency.indices, minlength=count) if directed else 0)
+    findings = replace(
+        findings or Findings(),
+        duplicate_edges=len(pairs) - len(np.unique(pairs[:, 0].astype(np.int64) * count + pairs[:, 1])),
+        self_loops=int(loops.sum()),
+        isolated_nodes=int((degree == 0).sum()),
+        empty_attribute_rows=0 if features is None else int((_row_sizes(features) == 0).sum()),
+    )
+    return Graph(adjacency, features, ids, directed, labels, node_types, vocabulary, findings)
+
+
+def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integer], ids: NodeIds) -> None:
+    """Raise unless every weight is, as the 32-bit float it will be, a finite number above 0."""
+    bad = bad_weights(weights)
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        source, target = (ids[node] for node in pairs[first])
+        raise InputError(
+            f"edge weights must be finite and above 0, but edge {first + 1} "
+            f"({source!r} to {target!r}) has {weights[first]}; {int(bad.sum()):,} such in all"
+        )
+
+
+def bad_weights(weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """(E,) where a weight cannot be used: 1e-60 is above 0 but not once it is a 32-bit float."""
+    with np.errstate(over="ignore", under="ignore"):
+        stored = weights.astype(np.float32)
+    return np.asarray(~(np.isfinite(stored) & (stored > 0)))
+
+
+def _checked_attributes(attributes: Any, ids: NodeIds) -> Any:
+    """The attributes as read-only float32 CSR or dense array of one finite row per node."""
+    if attributes is None:
+        return None
+    matrix = checked_matrix(attributes, ids)
+    if matrix.shape[0] != len(ids):
+        raise InputError(
+            f"{matrix.shape[0]:,} rows of attributes for {len(ids):,} nodes; give one row a node"
+        )
+    return _read_only(matrix)
+
+
+def checked_matrix(attributes: Any, ids: NodeIds | None = None) -> Any:
+    """Any matrix of numbers as float32 CSR or dense; a value that is not finite raises, naming its row."""
+    matrix = _as_float32(attributes)
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise InputError(f"attributes must be a table of rows and columns, but have the shape {matrix.shape}")
+    values = matrix.data if sp.issparse(matrix) else matrix
+    if not np.isfinite(values).all():
+        row = _first_bad_row(matrix)
+        name = (
+            f"node {ids[row]!r} (row {row + 1})" if ids is not None and row < len(ids) else f"row {row + 1}"
+        )
+        raise InputError(f"attributes must be finite numbers, but {name} has {_bad_value(matrix, row)}")
+    return matrix
+
+
+def _as_float32(attributes: Any) -> Any:
+    if np.iscomplexobj(attributes):
+        raise InputError("attributes must be real numbers, but are complex; give their parts as columns")
+    try:
+        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite and is named below
+            if sp.issparse(attributes):
+                matrix = sp.csr_array(attributes, dtype=np.float32, copy=True)
+                matrix.sum_duplicates()
+                matrix.eliminate_zeros()  # else a row of stored zeros would not count as empty
+                return matrix
+            dense = np.array(attributes, dtype=np.float32)
+            dense += 0  # makes -0 to 0: equal attributes must have equal bytes, and so one fingerprint
+            return dense
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"attributes must be numbers: {problem}") from problem
+
+
+def _first_bad_row(matrix: Any) -> int:
+    if sp.issparse(matrix):
+        entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+        return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+    return int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+
+
+def _bad_value(matrix: Any, row: int) -> float:
+    values = matrix.data[slice(*matrix.indptr[row : row + 2])] if sp.issparse(matrix) else matrix[row]
+    return float(values[~np.isfinite(values)][0])
+
+
+def _row_sizes(matrix: Any) -> npt.NDArray[np.integer]:
+    return np.asarray(np.diff(matrix.indptr) if sp.issparse(matrix) else np.count_nonzero(matrix, axis=1))
+
+
+def _parts(matrix: Any) -> tuple[Any, ...]:
+    if matrix is None:
+        return ()
+    return (matrix.indptr, matrix.indices, matrix.data) if sp.issparse(matrix) else (matrix,)
+
+
+def _read_only(matrix: Any) -> Any:
+    for array in _parts(matrix):
+        array.flags.writeable = False
+    return matrix

@@ -1,0 +1,308 @@
+"""Graphs in one .npz file, in the layout of the published Graph2Gauss files; no pickle is ever loaded.
+
+A file is untrusted: sizes are compared before anything is unpacked, and every array is checked before use.
+"""
+
+import io
+import lzma
+import math
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from glace.errors import FormatError, InputError
+from glace.files import existing, replacing
+from glace.graph.arrays import edges_of
+from glace.graph.graph import Categories, Graph, build
+from glace.graph.text import TextVocabulary
+from glace.ids import NodeIds
+
+MAX_BYTES = 1 << 30
+MAX_RATIO = 50  # real graphs pack to a tenth at best; a zip bomb to a thousandth
+
+MAX_COLUMNS = 2**31 - 1
+
+# RuntimeError is an encrypted member or (NotImplementedError) a compression that Python does not know.
+BROKEN_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+)
+
+# The kinds of number (numpy's letters) each member may hold.
+NUMBERS = {
+    **{f"{matrix}_data": "biuf" for matrix in ("adj", "attr")},
+    **{f"{matrix}_{part}": "iu" for matrix in ("adj", "attr") for part in ("indices", "indptr", "shape")},
+    **{"labels": "iu", "types": "iu", "ids": "iu", "vocabulary_idf": "f"},
+}
+# Names are a convenience: published files hold some of them pickled, and those are left out.
+NAMES = ("node_names", "label_names", "type_names", "vocabulary_words")
+
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+Members = dict[str, npt.NDArray[Any]]
+
+
+def read_npz(path: str | Path, *, directed: bool = False, max_bytes: int = MAX_BYTES) -> Graph:
+    """A graph from a Graph2Gauss file: adj_*, and where there attr_*, labels, label_names, node_names.
+
+    The adjacency's data are the weights, a negative label is none. The file does not say whether its
+    edges have a direction: `directed` does. Attributes stored with every zero come back dense. A file
+    that unpacks to more than `max_bytes` and to 50 times its size is refused.
+    """
+    source = existing(path, "a graph in an .npz file")
+    contents = _contents(source, max_bytes)
+    try:
+        return _graph(_arrays(contents), directed)
+    except (InputError, FormatError) as problem:
+        raise FormatError(f"{source.name}: {problem}") from problem
+
+
+def write_npz(graph: Graph, path: str | Path) -> None:
+    """Write a graph so that `read_npz`, told its direction, gives it back; the same graph, the same bytes."""
+    members = _adjacency_members(graph) | _attribute_members(graph) | _name_members(graph)
+    with replacing(path) as temporary, temporary.open("wb") as opened:
+        np.savez_compressed(opened, allow_pickle=False, **members)
+
+
+def _contents(path: Path, max_bytes: int) -> dict[str, bytes]:
+    """The members of the file that have a meaning here, unpacked, their checksums compared."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            held = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            wanted = {name: info for name, info in held.items() if name in NUMBERS or name in NAMES}
+            _check_sizes(path, wanted, max_bytes)
+            return {name: archive.read(info) for name, info in wanted.items()}
+    except InputError:
+        raise
+    except BROKEN_ZIP as problem:
+        raise FormatError(
+            f"{path.name} is no whole .npz file: {problem}; fetch or write it again"
+        ) from problem
+
+
+def _check_sizes(path: Path, wanted: dict[str, zipfile.ZipInfo], max_bytes: int) -> None:
+    # zipfile reads no more of a member than the size it declares, so the declared sizes are bounds.
+    unpacked, packed = sum(info.file_size for info in wanted.values()), path.stat().st_size
+    if unpacked > max_bytes and unpacked > MAX_RATIO * packed:
+        raise InputError(
+            f"{path.name} has {packed:,} bytes but unpacks to {unpacked:,}, as files made to fill the "
+            f"memory do; if you trust it, pass max_bytes={unpacked}"
+        )
+
+
+def _arrays(contents: dict[str, bytes]) -> Members:
+    arrays = {name: _array(name, content) for name, content in contents.items()}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _array(name: str, content: bytes) -> npt.NDArray[Any] | None:
+    """One member, by its header; None for names that are not plain strings."""
+    dtype, shape, start = _header(name, content)
+    if name in NAMES and (dtype.kind != "U" or len(shape) != 1):
+        return None
+    if dtype.hasobject:
+        raise FormatError(
+            f"{name} holds Python objects, which could run code when loaded; store it as numbers"
+        )
+    if name in NUMBERS and dtype.kind not in NUMBERS[name]:
+        raise FormatError(f"{name} holds {dtype}, not numbers of the kind wanted")
+    if len(shape) != 1:
+        raise FormatError(f"{name} has the shape {shape}; wanted one dimension")
+    size = len(content) - start
+    if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != size:
+        raise FormatError(f"{name} says it is {shape} of {dtype}, but holds {size:,} bytes")
+    array = np.frombuffer(content, dtype=dtype, offset=start)
+    return _checked_text(name, array) if dtype.kind == "U" else _native(array)
+
+
+def _checked_text(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    letters = array.view(f"{array.dtype.byteorder}u4")
+    if ((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any():
+        raise FormatError(f"{name} holds letters that Unicode does not have")
+    return array
+
+
+def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """In this machine's byte order and, for scipy, no float but 32 or 64 bits wide."""
+    if array.dtype.kind != "f":
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
+
+
+def _header(name: str, content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    stream = io.BytesIO(content)
+    try:
+        version = np.lib.format.read_magic(stream)
+        shape, _, dtype = HEADERS[version](stream)
+    except Exception as problem:  # numpy evaluates the header's text; a damaged one can fail in many ways
+        raise FormatError(f"{name} has no npy header of version 1 or 2: {problem!r}") from problem
+    return dtype, shape, stream.tell()
+
+
+def _graph(members: Members, directed: bool) -> Graph:
+    adjacency = _csr(members, "adj")
+    count = adjacency.shape[0]
+    if adjacency.shape != (count, count):
+        raise FormatError(f"adj_shape is {adjacency.shape}; wanted a square adjacency")
+    attributes = _csr(members, "attr") if any(name.startswith("attr_") for name in members) else None
+    pairs, weights = edges_of(adjacency)
+    return build(
+        pairs.astype(np.int64),
+        weights if weights.dtype.kind == "f" else weights.astype(np.float64),
+        _dense_if_full(attributes),
+        _ids(members, count),
+        directed=directed,
+        labels=_categories(members, "labels", "label_names", count),
+        node_types=_categories(members, "types", "type_names", count),
+        vocabulary=_vocabulary(members, attributes),
+    )
+
+
+def _csr(members: Members, matrix: str) -> sp.csr_array:
+    parts = [f"{matrix}_{part}" for part in ("data", "indices", "indptr", "shape")]
+    absent = [name for name in parts if name not in members]
+    if absent:
+        raise FormatError(f"no member {', '.join(absent)}; wanted a graph in the Graph2Gauss layout")
+    data, indices, indptr, shape = (members[name] for name in parts)
+    if len(shape) != 2 or (shape < 0).any():
+        raise FormatError(f"{matrix}_shape is {shape.tolist()[:5]}; wanted two numbers of at least 0")
+    rows, columns = (int(side) for side in shape)
+    if columns > MAX_COLUMNS:
+        raise FormatError(f"{matrix}_shape has {columns:,} columns; wanted at most {MAX_COLUMNS:,}")
+    _check_csr(matrix, data, indices, indptr, rows, columns)
+    return sp.csr_array((data, indices.astype(np.int64), indptr.astype(np.int64)), shape=(rows, columns))
+
+
+def _check_csr(matrix: str, data: Any, indices: Any, indptr: Any, rows: int, columns: int) -> None:
+    if len(data) != len(indices):
+        raise FormatError(f"{matrix}_data has {len(data):,} numbers and {matrix}_indices {len(indices):,}")
+    if len(indptr) != rows + 1:
+        raise FormatError(
+            f"{matrix}_indptr has {len(indptr):,} numbers; wanted {rows + 1:,}, one more than rows"
+        )
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+        raise FormatError(f"{matrix}_indptr must ascend from 0 to {len(indices):,}, the number of entries")
+    if len(indices) and (indices.min() < 0 or indices.max() >= columns):
+        raise FormatError(f"{matrix}_indices must be between 0 and {columns - 1:,}")
+
+
+def _dense_if_full(attributes: sp.csr_array | None) -> Any:
+    # No larger than what was read, so a small file cannot ask for a huge dense matrix.
+    if (
+        attributes is not None
+        and attributes.nnz == math.prod(attributes.shape)
+        and attributes.has_canonical_format
+    ):
+        return attributes.toarray()
+    return attributes
+
+
+def _ids(members: Members, count: int) -> NodeIds:
+    names = members.get("node_names")
+    if names is not None and len(names) == count and len(np.unique(names)) == count:
+        return NodeIds(names.tolist())
+    if "ids" not in members:
+        return NodeIds.numbered(count)
+    if len(members["ids"]) != count:
+        raise FormatError(f"ids has {len(members['ids']):,} numbers for {count:,} nodes")
+    return NodeIds(members["ids"])
+
+
+def _categories(members: Members, values: str, names: str, count: int) -> Categories | None:
+    if values not in members:
+        return None
+    codes = members[values]
+    if len(codes) != count:
+        raise FormatError(f"{values} has {len(codes):,} numbers for {count:,} nodes; wanted one for each")
+    if names not in members:
+        distinct, places = np.unique(codes, return_inverse=True)
+        negative = int((distinct < 0).sum())
+        texts = tuple(str(code) for code in distinct[negative:].tolist())
+        return Categories(np.maximum(places - negative, -1).astype(np.int32), texts)
+    known = tuple(members[names].tolist())
+    if len(set(known)) != len(known) or codes.max(initial=-1) >= len(known):
+        raise FormatError(
+            f"{names} has {len(known):,} names; wanted distinct ones for 0 to {codes.max(initial=-1)}"
+        )
+    return Categories(np.where(codes < 0, -1, codes).astype(np.int32), known)
+
+
+def _vocabulary(members: Members, attributes: sp.csr_array | None) -> TextVocabulary | None:
+    words, idf = members.get("vocabulary_words"), members.get("vocabulary_idf")
+    if words is None or idf is None:
+        return None
+    if attributes is None or attributes.shape[1] != len(words) or not np.isfinite(idf).all():
+        raise FormatError(
+            f"vocabulary_words has {len(words):,} words; wanted one, with a finite idf, an attribute"
+        )
+    return TextVocabulary(tuple(words.tolist()), idf.astype(np.float64))
+
+
+def _adjacency_members(graph: Graph) -> Members:
+    pairs, weights = graph.edges_and_weights()
+    shape = (graph.num_nodes, graph.num_nodes)
+    return _matrix_members("adj", sp.csr_array((weights, (pairs[:, 0], pairs[:, 1])), shape=shape))
+
+
+def _attribute_members(graph: Graph) -> Members:
+    if graph.attributes is None:
+        return {}
+    if sp.issparse(graph.attributes):
+        return _matrix_members("attr", graph.attributes)
+    rows, columns = graph.attributes.shape
+    # Zeros are stored too: that is how read_npz knows a dense matrix, and other readers need not care.
+    indices, indptr = np.tile(np.arange(columns), rows), np.arange(rows + 1) * columns
+    return _matrix_members(
+        "attr", sp.csr_array((graph.attributes.ravel(), indices, indptr), shape=(rows, columns))
+    )
+
+
+def _matrix_members(name: str, matrix: sp.csr_array) -> Members:
+    # One width of index for one size of matrix, whatever scipy chose: the bytes depend on the graph alone.
+    width = np.int32 if max(*matrix.shape, matrix.nnz) < 2**31 else np.int64
+    return {
+        f"{name}_data": matrix.data,
+        f"{name}_indices": matrix.indices.astype(width),
+        f"{name}_indptr": matrix.indptr.astype(width),
+        f"{name}_shape": np.array(matrix.shape, dtype=np.int64),
+    }
+
+
+def _name_members(graph: Graph) -> Members:
+    members: Members = {}
+    if graph.ids.are_strings:
+        members["node_names"] = _strings(graph.ids, "id")
+    elif graph.ids != NodeIds.numbered(graph.num_nodes):
+        members["ids"] = graph.ids.to_numpy()
+    if graph.labels is not None:
+        members |= {"labels": graph.labels.codes, "label_names": _strings(graph.labels.names, "label")}
+    if graph.node_types is not None:
+        members |= {"types": graph.node_types.codes, "type_names": _strings(graph.node_types.names, "type")}
+    if graph.vocabulary is not None:
+        members["vocabulary_words"] = _strings(graph.vocabulary.words, "word")
+        members["vocabulary_idf"] = graph.vocabulary.idf
+    return members
+
+
+def _strings(values: Iterable[object], what: str) -> npt.NDArray[np.str_]:
+    texts = [str(value) for value in values]
+    ending = next((text for text in texts if text.endswith("\0")), None)
+    if ending is not None:  # numpy pads strings with NUL and would read a shorter one back
+        raise InputError(
+            f"{what} {ending!r} ends in a NUL character, which .npz files cannot hold; rename it"
+        )
+    return np.array(texts, dtype=np.str_)

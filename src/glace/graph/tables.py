@@ -1,0 +1,390 @@
+"""Tables with ids to a Graph: an edge table, and attributes or texts for each node."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from glace.errors import InputError
+from glace.graph.graph import Categories, Findings, Graph, bad_weights, build
+from glace.graph.text import TextVocabulary
+from glace.ids import NodeIds, id_array
+
+MISSING = ("error", "empty")
+
+# A CSR entry costs 8 bytes and a dense one 4: below a quarter filled, CSR is half the size or less. A
+# narrow table stays dense whatever it holds, for it is small and dense products are faster.
+SPARSE_BELOW = 0.25
+SPARSE_COLUMNS = 32
+
+
+@dataclass(frozen=True)
+class Where:
+    """What messages call a table, and the number a person gives to its k-th row of data (k from 0)."""
+
+    name: str
+    number: Callable[[int], int] = lambda position: position + 1
+
+    def row(self, position: int | np.integer) -> str:
+        """Such as "edges.csv, row 3"."""
+        return f"{self.name}, row {self.number(int(position))}"
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """Checked edges: ids of one kind, and a usable weight for each."""
+
+    source: pa.Array
+    target: pa.Array
+    weights: npt.NDArray[Any]
+    where: Where
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """Checked nodes: distinct ids, and for each a row of attributes, a label and a type, where given."""
+
+    ids: NodeIds
+    where: Where
+    attributes: Any = None
+    labels: Categories | None = None
+    node_types: Categories | None = None
+    vocabulary: TextVocabulary | None = None
+
+
+def from_tables(
+    edges: Any, attributes: Any = None, *, texts: Any = None, directed: bool = False, missing: str = "error"
+) -> Graph:
+    """A graph from tables that name nodes by their ids (pandas, polars, pyarrow or any Arrow frame).
+
+    `edges`: the columns `source`, `target` and, if there, `weight` (above 0); without those names the
+    first two columns and, as the weight, the third. `attributes`: the column `id` (else the first), `label`
+    and `type` if there, and every other column a number. `texts`, in place of attributes: `id`, `text`
+    (else the next column), `label`, `type`; the words become TF-IDF attributes.
+
+    An edge that names a node without a row raises, unless `missing="empty"`: such nodes then come
+    after the table's, sorted, without attributes. Nodes that no edge names are kept.
+    """
+    check_choices(attributes, texts, missing)
+    links = edge_table(_arrow(edges, "edges"), Where("edges"))
+    nodes = None
+    if attributes is not None:
+        nodes = attribute_table(_arrow(attributes, "attributes"), Where("attributes"))
+    if texts is not None:
+        nodes = text_table(_arrow(texts, "texts"), Where("texts"))
+    return join(links, nodes, directed=directed, missing=missing)
+
+
+def check_choices(attributes: Any, texts: Any, missing: str) -> None:
+    """Raise on options that contradict each other, before any table is read."""
+    if attributes is not None and texts is not None:
+        raise InputError("give attributes or texts, not both; a graph has one kind")
+    if missing not in MISSING:
+        raise InputError(f"missing must be one of {', '.join(MISSING)}, not {missing!r}")
+
+
+def edge_table(table: pa.Table, where: Where) -> EdgeTable:
+    """The edges of an Arrow table."""
+    source, target, *weight = edge_columns(table.column_names, where)
+    sources, targets = (_ids(table, name, where) for name in (source, target))
+    if table.num_rows == 0:
+        targets = targets.cast(sources.type)
+    if sources.type != targets.type:
+        raise InputError(
+            f"{where.name}: column {source!r} holds {_kind(sources)} and {target!r} {_kind(targets)}; "
+            "both must hold the same kind of id"
+        )
+    weights = _weights(table, weight[0], where) if weight else np.ones(table.num_rows, dtype=np.float32)
+    return EdgeTable(sources, targets, weights, where)
+
+
+def edge_columns(names: Sequence[str], where: Where) -> list[str]:
+    """Names of the source, the target and, where there is one, the weight column."""
+    if "source" in names and "target" in names:
+        return [name for name in ("source", "target", "weight") if name in names]
+    shown = ", ".join(repr(name) for name in names)
+    if len(names) < 2:
+        raise InputError(
+            f"{where.name}: edges need two columns, source and target, but there is {shown or 'none'}"
+        )
+    if len(names) > 3:
+        raise InputError(
+            f"{where.name}: {len(names)} columns ({shown}), and it is not clear which are the edges; "
+            "name them source, target and, if there is one, weight"
+        )
+    return list(names)
+
+
+def id_column(names: Sequence[str], where: Where) -> str:
+    """Name of the column that holds a node table's ids: `id`, else the first."""
+    if not names:
+        raise InputError(f"{where.name}: no columns; wanted an id column and others")
+    return "id" if "id" in names else names[0]
+
+
+def text_column(names: Sequence[str], where: Where) -> str:
+    """Name of the column that holds a text table's texts: `text`, else the only other one."""
+    others = [name for name in names if name not in (id_column(names, where), "label", "type")]
+    if "text" in others:
+        return "text"
+    if len(others) != 1:
+        shown = ", ".join(repr(name) for name in names)
+        raise InputError(f"{where.name}: wanted an id and a text column, but there are {shown}; name it text")
+    return others[0]
+
+
+def attribute_table(table: pa.Table, where: Where) -> NodeTable:
+    """The nodes of an Arrow table of numbers."""
+    key = id_column(table.column_names, where)
+    columns = [name for name in table.column_names if name not in (key, "label", "type")]
+    ids = _distinct(_ids(table, key, where), where)
+    matrix = _matrix(table, columns, where) if columns else None
+    return NodeTable(ids, where, matrix, *_label_and_type(table, key))
+
+
+def text_table(table: pa.Table, where: Where) -> NodeTable:
+    """The nodes of an Arrow table of texts; a missing text is an empty one."""
+    key, name = id_column(table.column_names, where), text_column(table.column_names, where)
+    ids = _distinct(_ids(table, key, where), where)
+    column = table.column(name)
+    if not (_is_text(column.type) or pa.types.is_null(column.type)):
+        raise InputError(
+            f"{where.name}: column {name!r} holds {column.type}, not text; give it as attributes"
+        )
+    texts = ["" if text is None else text for text in column.to_pylist()]
+    try:
+        vocabulary = TextVocabulary.learn(texts)
+    except InputError as problem:
+        raise InputError(f"{where.name}: {problem}") from problem
+    return NodeTable(ids, where, vocabulary.attributes(texts), *_label_and_type(table, key), vocabulary)
+
+
+def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: str) -> Graph:
+    """The graph of checked tables; without a node table the nodes are those the edges name, sorted."""
+    if nodes is None:
+        known = NodeTable(NodeIds(_sorted(pa.concat_arrays([edges.source, edges.target]))), edges.where)
+    else:
+        known = _completed(nodes, edges, missing)
+    pairs = np.column_stack([known.ids.find(edges.source), known.ids.find(edges.target)])
+    given = len(known.ids) if nodes is None else len(nodes.ids)
+    named = np.unique(pairs)
+    findings = Findings(
+        nodes_only_in_edges=len(known.ids) - given,
+        nodes_only_in_attributes=given - int((named < given).sum()),
+    )
+    return build(
+        pairs,
+        edges.weights,
+        known.attributes,
+        known.ids,
+        directed=directed,
+        labels=known.labels,
+        node_types=known.node_types,
+        vocabulary=known.vocabulary,
+        findings=findings,
+    )
+
+
+def check_names(names: Sequence[str], where: Where) -> None:
+    """Raise if two columns have one name: which of them is meant cannot be known."""
+    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    if repeated:
+        raise InputError(f"{where.name}: two columns are called {repeated[0]!r}; rename one")
+
+
+def _arrow(frame: Any, name: str) -> pa.Table:
+    try:
+        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    except (TypeError, ValueError, AttributeError, pa.ArrowException) as problem:
+        raise InputError(
+            f"{name} must be a table (pandas, polars, pyarrow), not {type(frame).__name__}: {problem}; "
+            "read_tables reads files"
+        ) from problem
+    check_names(table.column_names, Where(name))
+    return _index_first(table)
+
+
+def _index_first(table: pa.Table) -> pa.Table:
+    """pandas adds its index as last columns: a named one is the id, an unnamed one only row numbers."""
+    described = (table.schema.metadata or {}).get(b"pandas", b"{}")
+    index = [name for name in json.loads(described).get("index_columns", []) if name in table.column_names]
+    named = [name for name in index if not name.startswith("__index_level_")]
+    return table.select(named + [name for name in table.column_names if name not in index])
+
+
+def _ids(table: pa.Table, name: str, where: Where) -> pa.Array:
+    column = table.column(name)
+    if column.null_count:
+        raise InputError(f"{where.row(_first_null(column))}: the id in column {name!r} is missing")
+    try:
+        return id_array(column)
+    except InputError as problem:
+        raise InputError(f"{where.name}, column {name!r}: {problem}") from problem
+
+
+def _distinct(ids: pa.Array, where: Where) -> NodeIds:
+    codes = pc.dictionary_encode(ids).indices.to_numpy()
+    firsts = np.unique(codes, return_index=True)[1]
+    if len(firsts) < len(codes):
+        row = int(np.setdiff1d(np.arange(len(codes)), firsts)[0])
+        first = where.number(int(firsts[codes[row]]))
+        raise InputError(
+            f"{where.row(row)}: id {ids[row].as_py()!r} is also in row {first}; give a node one row"
+        )
+    return NodeIds(ids)
+
+
+def _sorted(ids: pa.Array) -> pa.Array:
+    distinct = pc.unique(ids)
+    return distinct.take(pc.sort_indices(distinct))
+
+
+def _kind(ids: pa.Array) -> str:
+    return "integers" if pa.types.is_integer(ids.type) else "text"
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(plain) or pa.types.is_large_string(plain) or str(plain) == "string_view"
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _first_null(column: Any) -> int:
+    return int(pc.index(pc.is_null(column), True).as_py())
+
+
+def _numbers(column: Any, name: str, where: Where) -> npt.NDArray[np.float64]:
+    if column.null_count:
+        raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
+    values: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy()
+    return values
+
+
+def _weights(table: pa.Table, name: str, where: Where) -> npt.NDArray[np.float64]:
+    column = table.column(name)
+    if not (_is_number(column.type) or pa.types.is_null(column.type)):
+        raise InputError(
+            f"{where.name}: column {name!r} is the weight, but holds {column.type}; wanted numbers"
+        )
+    weights = _numbers(column, name, where)
+    bad = bad_weights(weights)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"{where.row(row)}: weights must be finite and above 0, but this is {weights[row]}; "
+            f"{int(bad.sum()):,} such in all"
+        )
+    return weights
+
+
+def _matrix(table: pa.Table, columns: list[str], where: Where) -> Any:
+    dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
+    for place, name in enumerate(columns):
+        dense[:, place] = _attribute(table.column(name), name, where)
+    if len(columns) > SPARSE_COLUMNS and np.count_nonzero(dense) < SPARSE_BELOW * dense.size:
+        return sp.csr_array(dense)
+    return dense
+
+
+def _attribute(column: Any, name: str, where: Where) -> npt.NDArray[np.float32]:
+    if not (_is_number(column.type) or pa.types.is_null(column.type)):
+        raise InputError(
+            f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
+            f"{_example(column, where)}; drop it, or give a table of texts as texts"
+        )
+    with np.errstate(over="ignore"):
+        values = _numbers(column, name, where).astype(np.float32)
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InputError(
+            f"{where.row(row)}: column {name!r} is {column[row].as_py()}, not a finite 32-bit number"
+        )
+    return values
+
+
+def _example(column: Any, where: Where) -> str:
+    """The first value of a text column that is no number: one stray cell turns a whole column to text."""
+    if not _is_text(column.type):
+        return ""
+    for row, value in enumerate(column.to_pylist()):
+        if value is not None and not _parses(value):
+            return f" ({value[:40]!r} in row {where.number(row)})"
+    return ""
+
+
+def _parses(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Categories | None]:
+    label, kind = (
+        Categories.of(table.column(name).to_pylist()) if name in table.column_names and name != key else None
+        for name in ("label", "type")
+    )
+    return label, kind
+
+
+def _completed(nodes: NodeTable, edges: EdgeTable, missing: str) -> NodeTable:
+    """The node table, with the nodes that only the edges name if they are wanted."""
+    if len(nodes.ids) and len(edges.source) and nodes.ids.array.type != edges.source.type:
+        raise InputError(
+            f"{edges.where.name} names nodes by {_kind(edges.source)} (such as {edges.source[0].as_py()!r}), "
+            f"{nodes.where.name} by {_kind(nodes.ids.array)} (such as {nodes.ids[0]!r}); make them the same"
+        )
+    from_here, to_here = _unknown(edges.source, nodes.ids), _unknown(edges.target, nodes.ids)
+    if not (from_here.any() or to_here.any()):
+        return nodes
+    strangers = _sorted(
+        pa.concat_arrays([edges.source.filter(pa.array(from_here)), edges.target.filter(pa.array(to_here))])
+    )
+    if missing == "empty":
+        return _extended(nodes, strangers)
+    row = int(np.flatnonzero(from_here | to_here)[0])
+    node = (edges.source if from_here[row] else edges.target)[row].as_py()
+    raise InputError(
+        f"{edges.where.row(row)}: node {node!r} has no row in {nodes.where.name}; {len(strangers):,} such "
+        'nodes in all; missing="empty" gives such nodes no attributes'
+    )
+
+
+def _unknown(column: pa.Array, ids: NodeIds) -> npt.NDArray[np.bool_]:
+    # Ids of an empty table have no kind to speak of, and may not even compare with the edges'.
+    return np.asarray(ids.find(column) < 0) if len(ids) else np.ones(len(column), dtype=np.bool_)
+
+
+def _extended(nodes: NodeTable, strangers: pa.Array) -> NodeTable:
+    added = len(strangers)
+    attributes = nodes.attributes
+    if sp.issparse(attributes):
+        attributes = sp.csr_array(
+            sp.vstack([attributes, sp.csr_array((added, attributes.shape[1]), dtype=np.float32)])
+        )
+    elif attributes is not None:
+        attributes = np.vstack([attributes, np.zeros((added, attributes.shape[1]), dtype=np.float32)])
+    return replace(
+        nodes,
+        ids=NodeIds(pa.concat_arrays([nodes.ids.array.cast(strangers.type), strangers])),
+        attributes=attributes,
+        labels=_padded(nodes.labels, added),
+        node_types=_padded(nodes.node_types, added),
+    )
+
+
+def _padded(categories: Categories | None, added: int) -> Categories | None:
+    if categories is None:
+        return None
+    return replace(categories, codes=np.append(categories.codes, np.full(added, -1, dtype=np.int32)))

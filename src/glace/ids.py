@@ -1,0 +1,161 @@
+"""Node ids: strings or integers, in the user's order, and the way from an id to its position.
+
+Kept as one Arrow array: a few bytes an id, hashed look-ups of whole columns, no Python object per node.
+"""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from glace.errors import InputError
+
+NodeId = str | int
+
+
+class NodeIds:
+    """The distinct ids of n nodes, all strings or all integers; position in it is the node's number."""
+
+    def __init__(self, values: Any) -> None:
+        self.array = id_array(values)
+        repeated = _first_repeated(self.array)
+        if repeated is not None:
+            raise InputError(f"id {repeated!r} occurs more than once; every node needs its own id")
+
+    @classmethod
+    def numbered(cls, count: int) -> "NodeIds":
+        """Ids 0, 1, ... count - 1."""
+        return cls(pa.array(np.arange(count, dtype=np.int64)))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, position: int) -> NodeId:
+        value: NodeId = self.array[int(position)].as_py()
+        return value
+
+    def __iter__(self) -> Iterator[NodeId]:
+        return iter(self.array.to_pylist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeIds) and bool(self.array.equals(other.array))
+
+    def __hash__(self) -> int:
+        return hash((len(self), str(self.array.type)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(value) for value in self.array[:3].to_pylist())
+        return f"NodeIds([{shown}{', ...' if len(self) > 3 else ''}], {len(self)} ids)"
+
+    @property
+    def are_strings(self) -> bool:
+        """Whether the ids are strings; otherwise they are 64-bit integers."""
+        return bool(pa.types.is_large_string(self.array.type))
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """The ids as an array of int64 or of Python strings."""
+        values: npt.NDArray[Any] = self.array.to_numpy(zero_copy_only=False)
+        return values
+
+    def parse(self, text: str) -> NodeId:
+        """An id as typed on a command line: a number if the ids are numbers and it is one."""
+        return text if self.are_strings or not text.lstrip("-").isdigit() else int(text)
+
+    def take(self, positions: npt.NDArray[np.integer]) -> "NodeIds":
+        """The ids at these positions, in that order."""
+        return NodeIds(self.array.take(pa.array(positions)))
+
+    def find(self, wanted: Any) -> npt.NDArray[np.int64]:
+        """Positions of a whole column of ids, -1 where an id is not here."""
+        column = wanted if isinstance(wanted, pa.Array | pa.ChunkedArray) else _array_of(wanted)
+        found = pc.index_in(_cast_like(column, self.array.type), value_set=self.array)
+        positions: npt.NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+        return positions
+
+    def position(self, wanted: NodeId) -> int:
+        """Position of one id; an unknown one raises, naming ids that look like it."""
+        try:
+            found = int(self.find([wanted])[0])
+        except InputError:
+            found = -1
+        if found < 0:
+            raise InputError(f"no node {wanted!r}; {self._hint(str(wanted))}")
+        return found
+
+    def positions(self, wanted: Sequence[NodeId]) -> npt.NDArray[np.int64]:
+        """Positions of several ids; the first unknown one raises."""
+        return np.array([self.position(each) for each in wanted], dtype=np.int64)
+
+    def _hint(self, wanted: str) -> str:
+        # difflib over a million ids takes minutes; ids that share some letters are candidates enough.
+        texts = pc.cast(self.array, pa.large_string())
+        related = texts.filter(pc.match_substring(texts, wanted.split(":")[-1][:3], ignore_case=True))
+        close = difflib.get_close_matches(wanted, related[:20_000].to_pylist(), n=3, cutoff=0.5)
+        if close:
+            return "did you mean " + ", ".join(close) + "?"
+        return f"ids look like {self[0]!r}" if len(self) else "the graph has no nodes"
+
+
+def id_array(values: Any) -> pa.Array:
+    """Any column of ids, repeated or not, as one Arrow array of int64 or large_string without nulls."""
+    if isinstance(values, pa.ChunkedArray):
+        chunks = [_plain(chunk) for chunk in values.chunks]
+        values = pa.chunked_array(chunks, _plain_type(values.type)).combine_chunks()
+    array = _plain(values if isinstance(values, pa.Array) else _array_of(values))
+    if array.null_count:
+        missing = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InputError(f"the id in row {missing + 1} is missing; every node needs an id")
+    if pa.types.is_integer(array.type):
+        return _checked_cast(array, pa.int64())
+    if pa.types.is_large_string(array.type):
+        return array
+    if len(array) == 0:
+        return pa.array([], pa.int64())
+    raise InputError(f"ids must be strings or integers, not {array.type}")
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without a dictionary; every kind of text is large_string."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.large_string() if str(plain) in ("string", "string_view") else plain
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    # Arrow cannot decode a dictionary of string_view, which polars' categories are; its values it can cast.
+    if pa.types.is_dictionary(array.type):
+        return array.dictionary.cast(_plain_type(array.type)).take(array.indices)
+    return array.cast(_plain_type(array.type))
+
+
+def _array_of(values: Any) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (TypeError, ValueError, OverflowError) as problem:  # Arrow's own errors are kinds of these
+        raise InputError(f"ids must be all strings or all 64-bit integers: {problem}") from problem
+
+
+def _checked_cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid as problem:
+        raise InputError(f"ids must fit into 64-bit integers: {problem}") from problem
+
+
+def _cast_like(column: Any, wanted: pa.DataType) -> Any:
+    try:
+        return column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        raise InputError(f"ids are {wanted}, but these are {column.type}: {problem}") from problem
+
+
+def _first_repeated(array: pa.Array) -> NodeId | None:
+    if len(pc.unique(array)) == len(array):
+        return None
+    counts = pc.value_counts(array)
+    position = pc.index(pc.greater(counts.field(1), 1), True).as_py()
+    value: NodeId = counts.field(0)[position].as_py()
+    return value

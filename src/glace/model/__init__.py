@@ -1,0 +1,1 @@
+"""From attributes to Gaussians: encoders, heads, the objective."""

@@ -1,0 +1,51 @@
+"""Heads: `hidden` numbers to a Gaussian, or to a point."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from glace.gaussian.dissimilarity import Gaussian
+from glace.model.encoders import xavier_uniform
+
+VARIANCE_FLOOR = 1e-2
+"""Added to every variance. ELU + 1 comes arbitrarily close to 0, and in float32 the dot-product form of the
+dissimilarity loses all digits there; see docs/concepts.md."""
+
+
+class Linear(nn.Module):
+    """x W + b with W (width, out), Xavier-uniform from the given generator."""
+
+    def __init__(self, width: int, out: int, generator: np.random.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(xavier_uniform(width, out, generator))
+        self.bias = nn.Parameter(torch.zeros(out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(R, out)."""
+        return torch.addmm(self.bias, x, self.weight)
+
+
+class GaussianHead(nn.Module):
+    """mean = W_mu u + b_mu; variance = ELU(W_sigma u + b_sigma) + 1 + floor (Eq. 2 and 3 of the paper)."""
+
+    def __init__(self, hidden: int, dim: int, generator: np.random.Generator) -> None:
+        super().__init__()
+        self.mean = Linear(hidden, dim, generator)
+        self.variance = Linear(hidden, dim, generator)
+
+    def forward(self, u: Tensor) -> Gaussian:
+        """One Gaussian per row of u."""
+        return Gaussian(self.mean(u), (functional.elu(self.variance(u)) + 1) + VARIANCE_FLOOR)
+
+
+class PointHead(nn.Module):
+    """A point per node, the paper's LACE."""
+
+    def __init__(self, hidden: int, dim: int, generator: np.random.Generator) -> None:
+        super().__init__()
+        self.mean = Linear(hidden, dim, generator)
+
+    def forward(self, u: Tensor) -> Gaussian:
+        """One point per row of u."""
+        return Gaussian(self.mean(u), None)

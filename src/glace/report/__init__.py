@@ -1,0 +1,1 @@
+"""Pictures and tables, drawn from results; nothing here runs an experiment."""

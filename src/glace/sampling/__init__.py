@@ -1,0 +1,1 @@
+"""Which nodes a training step looks at: positive edges and negatives."""

@@ -1,0 +1,115 @@
+"""Batches of edges: positives in proportion to their weight, negatives from a noise distribution.
+
+The batch of a step depends on the seed and the step's number only, and its cost not on the size of the graph.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from glace.errors import InputError
+from glace.graph.graph import Graph
+from glace.kernels import draws
+from glace.rng import Streams
+from glace.sampling.config import SamplingConfig
+
+NodeNumbers = npt.NDArray[np.int64]
+REDRAWS = 8
+"""How often a forbidden independent negative is drawn again before it is left out of the loss."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Node numbers of one step. An edge runs from `anchors[b]` to `targets[b]`.
+
+    `negatives` is (M,), shared by all anchors, or (B, K), row b for anchor b; `allowed` is (B, M) or
+    (B, K) and False where a negative is the anchor itself or a true neighbour of it.
+    """
+
+    anchors: NodeNumbers
+    targets: NodeNumbers
+    negatives: NodeNumbers
+    allowed: npt.NDArray[np.bool_]
+
+
+class EdgeSampler:
+    """Draws the batches of a graph."""
+
+    def __init__(self, graph: Graph, config: SamplingConfig, streams: Streams) -> None:
+        check_negatives_exist(graph)
+        self.config, self.streams = config, streams
+        self.adjacency = graph.adjacency
+        self.positives = Draws(graph.adjacency.data)
+        self.noise = Draws(_noise_weights(graph, config.negative_power))
+
+    def batch(self, step: int) -> Batch:
+        """The batch of this step."""
+        entries = self.positives.draw(self.streams.numpy("positives", step), self.config.batch)
+        anchors = np.searchsorted(self.adjacency.indptr, entries, side="right").astype(np.int64) - 1
+        targets = self.adjacency.indices[entries].astype(np.int64)
+        generator = self.streams.numpy("negatives", step)
+        shared = self.config.negative_sampling == "shared"
+        negatives, allowed = (self._pool if shared else self._independent)(anchors, generator)
+        return Batch(anchors, targets, negatives, allowed)
+
+    def _pool(
+        self, anchors: NodeNumbers, generator: np.random.Generator
+    ) -> tuple[NodeNumbers, npt.NDArray[np.bool_]]:
+        pool = np.sort(self.noise.draw(generator, self.config.pool))
+        allowed = np.empty((len(anchors), len(pool)), dtype=np.bool_)
+        draws.allowed_pool(self.adjacency.indptr, self.adjacency.indices, anchors, pool, allowed)
+        return pool, allowed
+
+    def _independent(
+        self, anchors: NodeNumbers, generator: np.random.Generator
+    ) -> tuple[NodeNumbers, npt.NDArray[np.bool_]]:
+        shape = (len(anchors), self.config.negatives)
+        negatives = self.noise.draw(generator, shape[0] * shape[1]).reshape(shape)
+        allowed = np.empty(shape, dtype=np.bool_)
+        for _ in range(REDRAWS):
+            draws.allowed_pairs(self.adjacency.indptr, self.adjacency.indices, anchors, negatives, allowed)
+            if allowed.all():
+                break
+            negatives[~allowed] = self.noise.draw(generator, int((~allowed).sum()))
+        else:
+            draws.allowed_pairs(self.adjacency.indptr, self.adjacency.indices, anchors, negatives, allowed)
+        return negatives, allowed
+
+
+class Draws:
+    """Draws of places 0 to n - 1 in proportion to n weights, each in constant time."""
+
+    def __init__(self, weights: npt.NDArray[np.floating]) -> None:
+        self.count = len(weights)
+        # Most graphs have no weights: no table is needed, nor its 16 bytes an edge.
+        self.even = bool((weights == weights[0]).all())
+        if not self.even:
+            self.threshold, self.alias = draws.alias_table(weights.astype(np.float64))
+
+    def draw(self, generator: np.random.Generator, size: int) -> NodeNumbers:
+        """`size` places, drawn independently."""
+        places = generator.integers(self.count, size=size)
+        if self.even:
+            return places
+        keep = generator.random(size) < self.threshold[places]
+        return np.where(keep, places, self.alias[places])
+
+
+def check_negatives_exist(graph: Graph) -> None:
+    """Raise unless some node has both an edge and a node it is not joined to."""
+    if graph.num_nodes < 2:
+        raise InputError(f"the graph has {graph.num_nodes} node; training needs at least 2 and an edge")
+    if graph.adjacency.nnz == 0:
+        raise InputError("the graph has no edges; training needs some to learn from")
+    degrees = np.diff(graph.adjacency.indptr)
+    if (degrees[degrees > 0] == graph.num_nodes - 1).all():
+        raise InputError(
+            "every node with an edge is joined to all others, as in a complete graph: no negatives can be "
+            "drawn, and nothing can be learned from edges that are always there"
+        )
+
+
+def _noise_weights(graph: Graph, power: float) -> npt.NDArray[np.float64]:
+    degrees = np.asarray(graph.adjacency.sum(axis=1), dtype=np.float64)
+    return np.asarray(degrees**power)

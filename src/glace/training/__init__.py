@@ -1,0 +1,1 @@
+"""Training: the loop, early stopping and progress, checkpoints."""

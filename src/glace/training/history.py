@@ -1,0 +1,64 @@
+"""What a run has seen so far: the part of its state that is numbers, not weights."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a caller is told after each step; `done` is the share of the run behind, 0 to 1."""
+
+    step: int
+    done: float
+    loss: float
+    learning_rate: float
+    edges_per_second: float
+    validation_auc: float | None
+
+
+Listener = Callable[[Progress], None]
+"""Called after each step; it must not change anything."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the held-out edges, after `step` steps."""
+
+    step: int
+    loss: float
+    auc: float
+    ap: float
+
+
+@dataclass
+class History:
+    """Looks at the held-out edges, the best of them, and the time spent."""
+
+    step: int = 0
+    """Steps taken."""
+    seconds: float = 0.0
+    """Time spent in training, over all resumed parts."""
+    loss: float = float("nan")
+    """Loss of the last step."""
+    looks: list[Look] = field(default_factory=list)
+
+    @property
+    def best(self) -> Look | None:
+        """The look with the highest AUC, the earliest of equals."""
+        return max(self.looks, key=lambda look: (look.auc, -look.step), default=None)
+
+    def is_over(self, patience: int) -> bool:
+        """Whether the last `patience` looks brought nothing better."""
+        return self.best is not None and len(self.looks) - 1 - self.looks.index(self.best) >= patience
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        looks = [[look.step, look.loss, look.auc, look.ap] for look in self.looks]
+        return {"step": self.step, "seconds": self.seconds, "loss": self.loss, "looks": looks}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "History":
+        """Back from `to_json`."""
+        looks = [Look(int(step), loss, auc, ap) for step, loss, auc, ap in values["looks"]]
+        return cls(int(values["step"]), float(values["seconds"]), float(values["loss"]), looks)

@@ -1,0 +1,150 @@
+"""The training loop: draw a batch, take a step, now and then look at held-out edges."""
+
+import math
+import time
+from typing import Any
+
+import numpy.typing as npt
+
+from glace.errors import TrainingDiverged
+from glace.model.network import Network
+from glace.model.objective import batch_loss
+from glace.sampling.edges import EdgeSampler
+from glace.training.checkpoint import Checkpoints, State
+from glace.training.config import TrainingConfig
+from glace.training.history import History, Listener, Look, Progress
+from glace.training.optimizer import RowwiseAdam
+from glace.training.validation import Validation
+
+
+DEFAULT_STEPS = 2000
+"""Where no limit is given: enough for the graphs in docs/results, early stopping mostly ends it sooner."""
+
+
+class Trainer:
+    """One run over one graph; `run` trains the network in place and leaves the best weights in it."""
+
+    def __init__(
+        self,
+        network: Network,
+        attributes: Any,
+        sampler: EdgeSampler,
+        validation: Validation | None,
+        config: TrainingConfig,
+    ) -> None:
+        self.network, self.attributes, self.sampler = network, attributes, sampler
+        self.validation, self.config = validation, config
+        self.optimizer = RowwiseAdam(network)
+        self.history = History()
+        self.best_weights: dict[str, npt.NDArray[Any]] | None = None
+        self.total_steps = total_steps(config, sampler)
+
+    def run(self, listener: Listener | None = None, checkpoints: Checkpoints | None = None) -> History:
+        """Train to the end, from the start or from where a checkpoint left off."""
+        clock = _Clock(self.history)
+        while not self._is_over():
+            self._step()
+            if self.history.step % self.config.validate_every == 0:
+                self._look()
+            clock.tick()
+            if listener:
+                listener(self._progress(clock))
+            if checkpoints:
+                checkpoints.offer(self.state)
+        if not self.history.looks or self.history.looks[-1].step < self.history.step:
+            self._look()
+        if self.best_weights is not None:
+            self.network.set_weights(self.best_weights)
+        return self.history
+
+    def _step(self) -> None:
+        batch = self.sampler.batch(self.history.step)
+        loss = batch_loss(
+            self.network,
+            self.attributes,
+            batch.anchors,
+            batch.targets,
+            batch.negatives,
+            batch.allowed,
+            self.sampler.config.negatives,
+        )
+        self.history.loss = loss.item()
+        if not math.isfinite(self.history.loss):
+            raise TrainingDiverged(
+                f"the loss is {self.history.loss} at step {self.history.step + 1} with learning rate "
+                f"{self._learning_rate():.2g}; try a smaller learning rate, or attributes of a smaller scale"
+            )
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step(self.history.step + 1, self._learning_rate())
+        self.history.step += 1
+
+    def _look(self) -> None:
+        if self.validation is None:
+            return
+        auc, ap = self.validation.scores(self.network, self.attributes)
+        look = Look(self.history.step, self.history.loss, auc, ap)
+        self.history.looks.append(look)
+        if self.history.best is look:
+            self.best_weights = {name: value.copy() for name, value in self.network.weights().items()}
+
+    def _is_over(self) -> bool:
+        return self._done() >= 1 or self.history.is_over(self.config.patience)
+
+    def _done(self) -> float:
+        """Share of the run that is behind, 0 to 1, by whichever limit is nearer."""
+        limit = self.config.max_seconds
+        by_time = 0.0 if limit is None else self.history.seconds / limit
+        return min(max(self.history.step / self.total_steps, by_time), 1.0)
+
+    def _learning_rate(self) -> float:
+        if self.config.decay == "constant":
+            return self.config.learning_rate
+        return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * self._done()))
+
+    def _progress(self, clock: "_Clock") -> Progress:
+        looks = self.history.looks
+        return Progress(
+            step=self.history.step,
+            done=self._done(),
+            loss=self.history.loss,
+            learning_rate=self._learning_rate(),
+            edges_per_second=clock.steps_per_second() * self.sampler.config.batch,
+            validation_auc=looks[-1].auc if looks else None,
+        )
+
+    def state(self) -> State:
+        """All that the rest of the run depends on."""
+        return State(self.history, self.network.weights(), self.optimizer.state(), self.best_weights)
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state that `state` gave."""
+        self.history, self.best_weights = state.history, state.best_weights
+        self.network.set_weights(state.weights)
+        self.optimizer.set_state(state.optimizer)
+
+
+class _Clock:
+    """Adds the time of this part of the run to the history's."""
+
+    def __init__(self, history: History) -> None:
+        self.history, self.before, self.first_step = history, history.seconds, history.step
+        self.start = time.perf_counter()
+
+    def tick(self) -> None:
+        self.history.seconds = self.before + time.perf_counter() - self.start
+
+    def steps_per_second(self) -> float:
+        return (self.history.step - self.first_step) / max(self.history.seconds - self.before, 1e-9)
+
+
+def total_steps(config: TrainingConfig, sampler: EdgeSampler) -> float:
+    """The smaller of the limits in steps and in epochs; without any limit, `DEFAULT_STEPS`.
+
+    An epoch is as many drawn edges as the graph has, an undirected one counted in both directions.
+    """
+    limits = [math.inf if config.max_steps is None else config.max_steps]
+    if config.max_epochs is not None:
+        limits.append(math.ceil(config.max_epochs * sampler.positives.count / sampler.config.batch))
+    unlimited = min(limits) == math.inf and config.max_seconds is None
+    return DEFAULT_STEPS if unlimited else min(limits)

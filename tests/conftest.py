@@ -1,0 +1,35 @@
+"""Small planted graphs and a fitted model that many tests share; hypothesis settings."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import glace
+
+settings.register_profile(
+    "glace", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("glace")
+
+
+def small(**options):
+    """An estimator's options for a fit of a second or two, the same bits every time."""
+    return {"dim": 8, "hidden": 32, "batch": 128, "pool": 64, "max_steps": 120, "threads": 1, "seed": 0} | options
+
+
+@pytest.fixture(scope="session")
+def planted():
+    return glace.datasets.planted(
+        400, communities=10, degree=8, attributes=120, words=12, mixing=0.05, seed=3
+    )
+
+
+@pytest.fixture(scope="session")
+def fitted(planted):
+    return glace.GLACE(**small()).fit(planted)
+
+
+@pytest.fixture
+def model_file(fitted, tmp_path):
+    path = tmp_path / "model.glace"
+    fitted.save(path)
+    return path

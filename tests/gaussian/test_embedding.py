@@ -1,0 +1,138 @@
+"""The artefact and its files."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glace.errors import FormatError, GlaceError, InputError
+from glace.gaussian.embedding import Embedding
+from glace.gaussian.embedding_file import read_embedding, write_embedding
+from glace.ids import NodeIds
+
+FORMATS = ["parquet", "arrow", "npz"]
+
+
+def embedding(ids=("a", "b", "c"), dim=4, points=False):
+    rng = np.random.default_rng(0)
+    shape = (len(ids), dim)
+    variance = None if points else np.exp(rng.normal(size=shape)).astype(np.float32)
+    name = "dot" if points else "symmetric_kl"
+    return Embedding(NodeIds(list(ids)), rng.normal(size=shape).astype(np.float32), variance, name, offset=2.5)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("points", [False, True])
+@pytest.mark.parametrize("ids", [("a", "ü", "c d"), (7, 3, 5)])
+def test_round_trip_keeps_everything(tmp_path, ending, points, ids):
+    before = embedding(ids, points=points)
+    write_embedding(before, tmp_path / f"e.{ending}")
+    after = read_embedding(tmp_path / f"e.{ending}")
+    assert list(after.ids) == list(ids)
+    np.testing.assert_array_equal(after.mean, before.mean)
+    assert (after.variance is None) == points
+    if not points:
+        np.testing.assert_array_equal(after.variance, before.variance)
+    assert (after.dissimilarity, after.offset) == (before.dissimilarity, before.offset)
+
+
+def test_parquet_has_fixed_size_lists(tmp_path):
+    write_embedding(embedding(), tmp_path / "e.parquet")
+    schema = pa.parquet.read_schema(tmp_path / "e.parquet")
+    assert schema.names == ["id", "mean", "variance"]
+    assert schema.field("mean").type.list_size == 4
+
+
+def test_csv_has_a_column_a_number(tmp_path):
+    write_embedding(embedding(), tmp_path / "e.csv")
+    table = pa.csv.read_csv(tmp_path / "e.csv")
+    assert table.column_names == ["id", *(f"mean_{i}" for i in range(4)), *(f"variance_{i}" for i in range(4))]
+    np.testing.assert_allclose(table["variance_2"].to_numpy(), embedding().variance[:, 2], rtol=1e-6)
+
+
+def test_arrow_file_is_mapped_not_loaded(tmp_path):
+    write_embedding(embedding(tuple(range(5000)), dim=64), tmp_path / "e.arrow")
+    before = pa.total_allocated_bytes()
+    read = read_embedding(tmp_path / "e.arrow")
+    assert pa.total_allocated_bytes() - before < read.mean.nbytes / 10
+    assert not read.mean.flags.writeable
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@given(st.binary(min_size=1, max_size=300))
+def test_junk_is_refused(tmp_path_factory, ending, junk):
+    path = tmp_path_factory.mktemp("junk") / f"e.{ending}"
+    path.write_bytes(junk)
+    with pytest.raises(FormatError, match="cannot read"):
+        read_embedding(path)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_cut_off_files_are_refused(tmp_path, ending):
+    path = tmp_path / f"e.{ending}"
+    write_embedding(embedding(), path)
+    whole = path.read_bytes()
+    for size in range(1, len(whole), 97):
+        path.write_bytes(whole[:size])
+        with pytest.raises(GlaceError):
+            read_embedding(path)
+
+
+def test_unknown_endings_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"cannot be written as .*\.xls'; the name must end in \.parquet"):
+        write_embedding(embedding(), tmp_path / "e.xls")
+    with pytest.raises(InputError, match=r"cannot be read as 'e\.csv'"):
+        read_embedding("e.csv")
+
+
+def test_other_parquet_files_are_refused(tmp_path):
+    pa.parquet.write_table(pa.table({"x": [1]}), tmp_path / "e.parquet")
+    with pytest.raises(FormatError, match="not an embedding written by glace"):
+        read_embedding(tmp_path / "e.parquet")
+
+
+def test_neighbors_of_a_node_exclude_it():
+    e = embedding()
+    found = e.neighbors("b", k=9)
+    assert sorted(found.ids) == ["a", "c"]
+    assert (np.diff(found.dissimilarities) >= 0).all()
+
+
+def test_unknown_node_suggests_one():
+    with pytest.raises(InputError, match="no node 'dogs'; did you mean dog"):
+        embedding(("dog", "cat", "piano")).neighbors("dogs")
+
+
+def test_scores_and_probabilities():
+    e = embedding()
+    near = e.dissimilarities([("a", "b"), ("b", "c")])
+    np.testing.assert_allclose(near, e.dissimilarities_at(np.array([[0, 1], [1, 2]])))
+    np.testing.assert_allclose(e.probabilities(near), 1 / (1 + np.exp(near - 2.5)))
+
+
+def test_spread_grows_with_the_variance_and_points_have_none():
+    e = embedding()
+    wider = Embedding(e.ids, e.mean, e.variance * 2, e.dissimilarity)
+    np.testing.assert_allclose(wider.spread() - e.spread(), np.log(2), rtol=1e-6)
+    with pytest.raises(InputError, match="points have no variance"):
+        embedding(points=True).spread()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mean": np.zeros((2, 4), np.float32)}, "3 ids need a mean of that many rows"),
+        ({"variance": np.ones((3, 5), np.float32)}, "the variance has the shape"),
+        ({"variance": None}, "symmetric_kl needs variances"),
+        ({"variance": np.zeros((3, 4), np.float32)}, "variances must be above 0"),
+        ({"mean": np.full((3, 4), np.nan, np.float32)}, "must be finite"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(change, message):
+    e = embedding()
+    parts = {"ids": e.ids, "mean": e.mean, "variance": e.variance, "dissimilarity": e.dissimilarity} | change
+    with pytest.raises(InputError, match=message):
+        Embedding(**parts)

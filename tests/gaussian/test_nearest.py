@@ -1,0 +1,53 @@
+"""Exact search against brute force."""
+
+import numpy as np
+import pytest
+
+from glace.errors import InputError
+from glace.gaussian import nearest as module
+from glace.gaussian.dissimilarity import MEASURES, Gaussian, named
+from glace.gaussian.nearest import nearest
+
+
+def gaussians(seed, rows, dim=6):
+    rng = np.random.default_rng(seed)
+    return Gaussian(
+        rng.normal(size=(rows, dim)).astype(np.float32), np.exp(rng.normal(size=(rows, dim))).astype(np.float32)
+    )
+
+
+def wide(g):
+    return Gaussian(g.mean.astype(np.float64), g.variance.astype(np.float64))
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("k", [1, 3, 50, 80])
+def test_equals_brute_force(name, k, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 16)  # several blocks
+    nodes, queries = gaussians(1, 50), gaussians(2, 7)
+    brute = named(name).direct(wide(queries)[:, None], wide(nodes)[None, :])
+    order = np.argsort(brute, axis=1, kind="stable")[:, :k]
+    found, values = nearest(named(name), queries, nodes, k)
+    np.testing.assert_array_equal(found, order)
+    np.testing.assert_allclose(values, np.take_along_axis(brute, order, 1), rtol=1e-12)
+
+
+def test_excluded_nodes_are_no_answer():
+    nodes = gaussians(3, 20)
+    found, _ = nearest(named("kl"), nodes[[4, 9]], nodes, 30, exclude=[4, 9])
+    assert found.shape == (2, 19)
+    assert 4 not in found[0]
+    assert 9 not in found[1]
+
+
+def test_equal_dissimilarities_come_in_the_order_of_the_nodes():
+    nodes = Gaussian(np.ones((5, 2), np.float32), np.ones((5, 2), np.float32))
+    found, values = nearest(named("symmetric_kl"), nodes[[2]], nodes, 4, exclude=[2])
+    assert found[0].tolist() == [0, 1, 3, 4]
+    assert values[0].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5])
+def test_k_must_be_a_count(k):
+    with pytest.raises(InputError, match="k must be a whole number of at least 1"):
+        nearest(named("kl"), gaussians(1, 2), gaussians(2, 3), k)

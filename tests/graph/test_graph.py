@@ -1,0 +1,163 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from glace.errors import InputError
+from glace.graph.graph import Categories, Findings, Graph, build, checked_matrix
+from glace.ids import NodeIds
+
+PAIRS = np.array([[0, 1], [1, 2], [2, 1], [0, 1], [3, 3]])
+WEIGHTS = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def make(pairs=PAIRS, weights=WEIGHTS, attributes=None, ids="abcde", directed=False, **more) -> Graph:
+    return build(
+        np.asarray(pairs).reshape(-1, 2),
+        np.asarray(weights),
+        attributes,
+        NodeIds(list(ids)),
+        directed=directed,
+        **more,
+    )
+
+
+def test_undirected_edges_stand_in_both_directions_and_count_once():
+    graph = make()
+    pairs, weights = graph.edges_and_weights()
+    assert pairs.tolist() == [[0, 1], [1, 2]]
+    assert weights.tolist() == [5.0, 3.0]  # repeated: added; both directions: the larger
+    assert (graph.num_nodes, graph.num_edges) == (5, 2)
+    assert graph.findings == Findings(duplicate_edges=1, self_loops=1, isolated_nodes=2)
+    np.testing.assert_array_equal(graph.adjacency.toarray(), graph.adjacency.toarray().T)
+
+
+def test_directed_edges_keep_their_direction():
+    graph = make(directed=True)
+    assert graph.edges().tolist() == [[0, 1], [1, 2], [2, 1]]
+    assert graph.has_edges(np.array([[0, 1], [1, 0], [2, 1], [4, 4]])).tolist() == [True, False, True, False]
+    assert graph.findings.isolated_nodes == 2
+
+
+def test_a_graph_without_edges_answers_too():
+    graph = make([], [])
+    assert graph.edges().shape == (0, 2)
+    assert graph.has_edges(np.array([[0, 1]])).tolist() == [False]
+
+
+def test_attributes_become_read_only_float32():
+    given = np.arange(10).reshape(5, 2)
+    graph = make(attributes=given)
+    assert graph.attributes is not None
+    assert (graph.attributes.dtype, graph.num_attributes, graph.attribute_text) == (
+        np.float32,
+        2,
+        "2 dense attributes",
+    )
+    assert graph.features() is graph.attributes
+    with pytest.raises(ValueError, match="read-only"):
+        graph.attributes[0, 0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        graph.adjacency.data[0] = 1
+
+
+def test_a_row_of_stored_zeros_is_an_empty_one():
+    sparse = sp.csr_array(
+        (np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 1, 2, 2, 2, 2])), shape=(5, 3)
+    )
+    assert make(attributes=sparse).findings.empty_attribute_rows == 4
+    assert make(attributes=sparse.toarray()).findings.empty_attribute_rows == 4
+
+
+def test_minus_zero_is_zero():
+    assert make(attributes=[[-0.0]] * 5).fingerprint() == make(attributes=[[0.0]] * 5).fingerprint()
+
+
+def test_without_attributes_the_features_are_the_identity():
+    graph = make()
+    assert (graph.attribute_text, graph.num_attributes) == ("no attributes", 5)
+    np.testing.assert_array_equal(sp.csr_array(graph.features()).toarray(), np.eye(5))
+
+
+def test_take_keeps_the_edges_among_the_taken():
+    labels = Categories.of(["x", "y", None, "", "x"])
+    graph = make(attributes=np.eye(5), labels=labels, node_types=labels).take(np.array([2, 1, 4]))
+    assert list(graph.ids) == ["c", "b", "e"]
+    assert graph.edges().tolist() == [[0, 1]]
+    assert graph.labels is not None
+    assert [graph.labels[node] for node in range(3)] == [None, "y", "x"]
+    assert np.argmax(graph.features(), axis=1).tolist() == [2, 1, 4]
+    assert make().take(np.array([0])).attributes is None
+
+
+def test_with_edges_replaces_them():
+    graph = make().with_edges(np.array([[3, 4]]), np.array([2.5]))
+    assert graph.edges().tolist() == [[3, 4]]
+    assert list(graph.ids) == list("abcde")
+
+
+def test_the_fingerprint_sees_what_training_sees():
+    graph = make(attributes=np.eye(5))
+    assert graph.fingerprint() == make(attributes=np.eye(5)).fingerprint()
+    others = [
+        make(attributes=np.eye(5) * 2),
+        make(attributes=np.eye(5), directed=True),
+        make(attributes=np.eye(5), ids="abcdf"),
+        make(attributes=np.eye(5), weights=WEIGHTS * 2),
+        make(),
+    ]
+    assert len({graph.fingerprint(), *(other.fingerprint() for other in others)}) == 6
+    assert graph.fingerprint() == replace(graph, labels=Categories.of("vwxyz")).fingerprint()
+
+
+def test_words():
+    assert repr(make()) == "Graph(5 nodes, 2 undirected edges, no attributes)"
+    assert repr(make(directed=True, attributes=sp.eye_array(5))).endswith(
+        "3 directed edges, 5 sparse attributes)"
+    )
+    assert make().findings.lines() == [
+        "repeated edges, weights added: 1",
+        "self-loops, dropped: 1",
+        "nodes without an edge, kept: 2",
+    ]
+
+
+def test_categories_know_three_ways_to_say_none():
+    assert Categories.of(["b", None, float("nan"), "", 3]).codes.tolist() == [1, -1, -1, -1, 0]
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, 1e-60, 1e60])
+def test_weights_that_a_32_bit_float_cannot_hold_above_zero(weight):
+    with pytest.raises(InputError, match=r"finite and above 0, but edge 2 \('b' to 'c'\).*1 such in all"):
+        make(weights=[1, weight, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pairs": [[0, 1], [0, 1]], "weights": [3e38, 3e38]}, "add up to more than a 32-bit float holds"),
+        ({"labels": Categories.of("ab")}, "2 labels for 5 nodes"),
+        ({"node_types": Categories.of("ab")}, "2 node types for 5 nodes"),
+        ({"attributes": np.ones((4, 2))}, "4 rows of attributes for 5 nodes"),
+        ({"attributes": np.ones(5)}, "table of rows and columns"),
+        ({"attributes": np.ones((5, 0))}, "table of rows and columns"),
+        ({"attributes": [["x"]] * 5}, "attributes must be numbers"),
+        ({"attributes": np.ones((5, 1)) * 1j}, "attributes must be real numbers"),
+        ({"attributes": np.array([[1], [1], [np.nan], [1], [1]])}, r"node 'c' \(row 3\) has nan"),
+        (
+            {"attributes": sp.csr_array(np.array([[0], [1e300], [0], [0], [0]]))},
+            r"node 'b' \(row 2\) has inf",
+        ),
+        ({"pairs": [], "weights": [], "ids": ""}, "at least one node"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_parts_that_do_not_fit_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        make(**change)
+
+
+def test_a_matrix_without_ids_names_its_row():
+    with pytest.raises(InputError, match="but row 2 has nan"):
+        checked_matrix([[1.0], [np.nan]])

@@ -1,0 +1,140 @@
+"""The loss against the paper's formula, written out edge by edge."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch.nn.functional import logsigmoid
+
+import glace
+from glace.gaussian.dissimilarity import MEASURES
+from glace.model.config import ModelConfig
+from glace.model.encoders import InputShape, SparseInput, sparse_inputs
+from glace.model.network import Network
+from glace.model.objective import batch_loss, edge_loss
+from glace.rng import Streams
+from glace.sampling.config import SamplingConfig
+from glace.sampling.edges import EdgeSampler
+
+
+def network_of(graph, measure="symmetric_kl", **options):
+    attributes = graph.features()
+    shape = InputShape(attributes.shape[1], sp.issparse(attributes))
+    network = Network(shape, ModelConfig(dim=4, hidden=8, **options), measure, Streams(0))
+    network.standardize(attributes)
+    return network
+
+
+def batch_of(graph, kind, **options):
+    config = SamplingConfig(batch=20, pool=15, negatives=3, negative_sampling=kind, **options)
+    return EdgeSampler(graph, config, Streams(1)).batch(0)
+
+
+def loss_of(network, graph, batch):
+    return batch_loss(
+        network, graph.features(), batch.anchors, batch.targets, batch.negatives, batch.allowed, 3
+    )
+
+
+def spelled_out(network, graph, batch):
+    """Eq. 9 and 10 of the paper for one batch, with plain loops."""
+    attributes, everyone = graph.features(), np.arange(graph.num_nodes)
+    total = 0.0
+    for part in network.parts:
+        own = network.encode(part, attributes, everyone)
+        other = network.encode("context" if part == "second" else part, attributes, everyone)
+        offset, measure = network.offsets[part], network.measure.direct
+        for b, (i, j) in enumerate(zip(batch.anchors, batch.targets, strict=True)):
+            drawn = batch.negatives if batch.negatives.ndim == 1 else batch.negatives[b]
+            kept = [v for v, fine in zip(drawn, batch.allowed[b], strict=True) if fine]
+            pushed = [logsigmoid(measure(own[i], other[v]) - offset) for v in kept]
+            total -= logsigmoid(offset - measure(own[i], other[j]))
+            total -= 3 * sum(pushed) / max(len(pushed), 1)
+    return total / len(batch.anchors)
+
+
+@pytest.mark.parametrize("kind", ["shared", "independent"])
+@pytest.mark.parametrize("proximity", ["first", "second", "both"])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_batch_loss_is_the_papers_objective(planted, measure, proximity, kind):
+    network = network_of(planted, measure, proximity=proximity)
+    batch = batch_of(planted, kind)
+    found, wanted = loss_of(network, planted, batch), spelled_out(network, planted, batch)
+    np.testing.assert_allclose(found.item(), wanted.item(), rtol=1e-4)
+
+
+def test_with_offset_zero_and_own_negatives_it_is_the_paper_to_the_letter():
+    near, far = torch.tensor([0.5, 2.0]), torch.tensor([[1.0, 3.0], [0.2, 0.7]])
+    allowed = np.ones((2, 2), dtype=bool)
+    wanted = -(logsigmoid(-near) + logsigmoid(far).sum(1)).mean()
+    assert edge_loss(near, far, allowed, 2, torch.tensor(0.0)).item() == pytest.approx(wanted.item())
+
+
+def test_gradients_through_the_sparse_layer_are_right(planted):
+    """Gradient of the touched rows against finite differences, and against the same network made dense."""
+    network, batch = network_of(planted), batch_of(planted, "shared")
+    loss_of(network, planted, batch).backward()
+    ((_, layer),) = sparse_inputs(network)
+    touched, gradient = layer.touched_gradient()
+    row, column, step = touched[3], 2, 1e-2
+    losses = []
+    for sign in (1, -1):
+        layer.weight[row, column] += sign * step
+        losses.append(loss_of(network, planted, batch).item())
+        layer.weight[row, column] -= sign * step
+    assert gradient[3, column] == pytest.approx((losses[0] - losses[1]) / (2 * step), rel=2e-2, abs=1e-5)
+    dense = glace.from_arrays(planted.edges(), planted.attributes.toarray())
+    twin = network_of(dense, normalize=False)
+    sparse_twin = network_of(planted, normalize=False)
+    loss_of(twin, dense, batch).backward()
+    loss_of(sparse_twin, planted, batch).backward()
+    ((_, layer),) = sparse_inputs(sparse_twin)
+    touched, gradient = layer.touched_gradient()
+    whole = twin.encoders["first"].input.weight.grad.numpy()
+    np.testing.assert_allclose(gradient, whole[touched], rtol=1e-3, atol=1e-6)
+    assert np.abs(np.delete(whole, touched, axis=0)).max(initial=0) == 0
+
+
+def test_only_nodes_of_the_batch_are_encoded(planted, monkeypatch):
+    seen = []
+    forward = SparseInput.forward
+    monkeypatch.setattr(
+        SparseInput, "forward", lambda self, x, rows: (seen.append(len(rows)), forward(self, x, rows))[1]
+    )
+    batch = batch_of(planted, "shared")
+    loss_of(network_of(planted), planted, batch)
+    nodes = np.unique(np.concatenate([batch.anchors, batch.targets, batch.negatives]))
+    assert seen == [len(nodes)]
+
+
+def test_weights_start_xavier_uniform(planted):
+    weight = network_of(planted).encoders["first"].input.weight.numpy()
+    bound = (6 / sum(weight.shape)) ** 0.5
+    assert np.abs(weight).max() <= bound
+    assert weight.std() == pytest.approx(bound / 3**0.5, rel=0.1)
+
+
+def test_variances_stay_above_the_stated_floor(planted):
+    network = network_of(planted)
+    with torch.no_grad():
+        network.encoders["first"].head.variance.bias -= 100
+    assert network.embed(planted.features(), np.arange(5)).variance.min() >= np.float32(1e-2)
+
+
+def test_linear_activation_is_equation_1(planted):
+    network = network_of(planted, activation="linear", normalize=False)
+    encoder = network.encoders["first"]
+    x = planted.attributes[:3].toarray()
+    u = x @ encoder.input.weight.numpy() + encoder.input.bias.detach().numpy()
+    mean = u @ encoder.head.mean.weight.detach().numpy()
+    np.testing.assert_allclose(network.embed(planted.features(), np.arange(3)).mean, mean, rtol=1e-4, atol=1e-6)
+
+
+def test_dense_columns_are_standardized_by_the_training_nodes():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(1e4, 50, 100), np.full(100, 7.0), rng.random(100)]).astype(np.float32)
+    graph = glace.from_arrays(rng.integers(100, size=(200, 2)), x)
+    source = network_of(graph).encoders["first"].input
+    scaled = (torch.from_numpy(x) - source.shift) * source.scale
+    np.testing.assert_allclose(scaled.mean(0).numpy(), 0, atol=1e-2)
+    np.testing.assert_allclose(scaled.std(0).numpy(), [1, 0, 1], atol=1e-2)

@@ -1,0 +1,88 @@
+"""Batches: right in distribution, free of true neighbours, the same for the same step."""
+
+import numpy as np
+import pytest
+
+import glace
+from glace.errors import InputError
+from glace.rng import Streams
+from glace.sampling.config import SamplingConfig
+from glace.sampling.edges import EdgeSampler
+
+
+def sampler(graph, seed=0, **options):
+    return EdgeSampler(graph, SamplingConfig(**options), Streams(seed))
+
+
+def weighted(directed=True):
+    edges = np.array([[0, 1], [0, 2], [1, 2], [3, 0]])
+    return glace.from_arrays(edges, weights=np.array([1.0, 2.0, 3.0, 4.0]), ids=range(6), directed=directed)
+
+
+def counts(graph, seed=0, size=40_000):
+    batch = sampler(graph, batch=size, seed=seed).batch(0)
+    table = np.zeros((graph.num_nodes, graph.num_nodes))
+    np.add.at(table, (batch.anchors, batch.targets), 1 / size)
+    return table
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_positives_are_drawn_by_weight(directed):
+    graph = weighted(directed)
+    wanted = graph.adjacency.toarray() / graph.adjacency.sum()
+    np.testing.assert_allclose(counts(graph), wanted, atol=0.01)
+
+
+def test_undirected_edges_count_in_both_directions():
+    table = counts(weighted(directed=False))
+    np.testing.assert_allclose(table, table.T, atol=0.01)
+    assert table[2, 1] > 0.1
+
+
+@pytest.mark.parametrize("power", [0.0, 0.75, 1.0])
+def test_negatives_follow_the_degree_to_the_power(power):
+    graph = weighted()
+    drawn = sampler(graph, pool=60_000, negative_power=power).batch(0).negatives
+    noise = np.asarray(graph.adjacency.sum(axis=1), dtype=float) ** power
+    np.testing.assert_allclose(np.bincount(drawn, minlength=6) / len(drawn), noise / noise.sum(), atol=0.01)
+
+
+@pytest.mark.parametrize("kind", ["shared", "independent"])
+def test_no_true_neighbour_is_an_allowed_negative(planted, kind):
+    batch = sampler(planted, negative_sampling=kind, batch=200).batch(3)
+    negatives = batch.negatives if batch.negatives.ndim == 2 else np.tile(batch.negatives, (200, 1))
+    anchors = np.repeat(batch.anchors, negatives.shape[1])
+    joined = planted.has_edges(np.column_stack([anchors, negatives.ravel()])).reshape(negatives.shape)
+    forbidden = joined | (negatives == batch.anchors[:, None])
+    np.testing.assert_array_equal(batch.allowed, ~forbidden)
+    if kind == "independent":
+        assert negatives.shape == (200, 5)
+        assert batch.allowed.all(), "a sparse graph always has a free node to draw again"
+
+
+def test_a_batch_depends_on_seed_and_step_only(planted):
+    first, again = sampler(planted).batch(7), sampler(planted).batch(7)
+    np.testing.assert_array_equal(first.anchors, again.anchors)
+    np.testing.assert_array_equal(first.negatives, again.negatives)
+    assert (first.anchors != sampler(planted).batch(8).anchors).any()
+    assert (first.anchors != sampler(planted, seed=1).batch(7).anchors).any()
+
+
+def test_nodes_joined_to_all_have_no_negatives_left():
+    star = glace.from_arrays(np.array([[0, 1], [0, 2], [0, 3]]))
+    batch = sampler(star, negative_sampling="independent", batch=64).batch(0)
+    assert not batch.allowed[batch.anchors == 0].any()
+    assert batch.allowed[batch.anchors != 0].any()
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "message"),
+    [
+        (np.empty((0, 2), int), 1, "the graph has 1 node; training needs at least 2"),
+        (np.empty((0, 2), int), 5, "the graph has no edges"),
+        (np.array([[0, 1], [0, 2], [1, 2]]), 3, "complete graph: no negatives can be drawn"),
+    ],
+)
+def test_graphs_that_teach_nothing_are_refused(edges, nodes, message):
+    with pytest.raises(InputError, match=message):
+        sampler(glace.from_arrays(edges, ids=range(nodes)))

@@ -1,0 +1,68 @@
+"""Configurations check themselves."""
+
+import pytest
+
+from glace.errors import InputError
+from glace.estimator.settings import Settings
+from glace.model.config import ModelConfig
+from glace.training.config import TrainingConfig
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dim": 0}, "dim must be a whole number of at least 1, not 0"),
+        ({"dim": 2.5}, "dim must be a whole number of at least 1, not 2.5"),
+        ({"dim": None}, "dim must be"),
+        ({"dim": "8"}, "dim must be"),
+        ({"dim": True}, "dim must be"),
+        ({"hidden": -3}, "hidden must be a whole number of at least 1, not -3"),
+        ({"proximity": "third"}, "proximity must be 'first', 'second' or 'both', not 'third'"),
+        ({"dissimilarity": "l2"}, "dissimilarity must be 'kl', 'symmetric_kl', 'wasserstein2', 'dot' or None"),
+        ({"offset": "high"}, "offset must be 'learned' or a number, not 'high'"),
+        ({"offset": float("nan")}, "offset must be 'learned' or a number, not nan"),
+        ({"normalize": 1}, "normalize must be true or false, not 1"),
+        ({"batch": 0}, "batch must be"),
+        ({"negatives": 0}, "negatives must be"),
+        ({"negative_sampling": "all"}, "negative_sampling must be 'shared' or 'independent'"),
+        ({"pool": 0}, "pool must be"),
+        ({"negative_power": -1}, "negative_power must be a number of at least 0"),
+        ({"learning_rate": 0}, "learning_rate must be a number above 0, not 0"),
+        ({"decay": "step"}, "decay must be 'cosine' or 'constant'"),
+        ({"max_steps": 0}, "max_steps must be a whole number of at least 1 or None, not 0"),
+        ({"max_epochs": 0}, "max_epochs must be a number above 0 or None"),
+        ({"max_seconds": float("inf")}, "max_seconds must be a number above 0 or None"),
+        ({"validation_share": 1}, "validation_share must be a number of at least 0 below 1, not 1"),
+        ({"validate_every": 0}, "validate_every must be"),
+        ({"patience": 0}, "patience must be"),
+        ({"activation": "tanh"}, "activation must be 'relu' or 'linear'"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"threads": 0}, "threads must be a whole number of at least 1 or None"),
+        ({"dimension": 3}, "unknown option 'dimension'; known: dim, hidden,"),
+    ],
+)
+def test_each_bad_value_gets_one_clear_error(options, message):
+    with pytest.raises(InputError, match=message):
+        Settings.of(options)
+
+
+def test_settings_are_flat_and_back():
+    settings = Settings.of({"dim": 3, "batch": 5, "seed": 9})
+    assert Settings.of(settings.flat()) == settings
+    assert (settings.model.dim, settings.sampling.batch, settings.run.seed) == (3, 5, 9)
+
+
+def test_the_measure_follows_the_direction_of_the_graph():
+    assert ModelConfig().resolved_dissimilarity(directed=True, gaussian=True) == "kl"
+    assert ModelConfig().resolved_dissimilarity(directed=False, gaussian=True) == "symmetric_kl"
+    assert ModelConfig().resolved_dissimilarity(directed=False, gaussian=False) == "dot"
+
+
+@pytest.mark.parametrize(("name", "gaussian"), [("dot", True), ("kl", False)])
+def test_a_measure_must_fit_the_kind_of_node(name, gaussian):
+    with pytest.raises(InputError, match=f"dissimilarity '{name}' does not fit"):
+        ModelConfig(dissimilarity=name).resolved_dissimilarity(directed=False, gaussian=gaussian)
+
+
+def test_no_limit_is_a_choice():
+    assert TrainingConfig(max_steps=None).max_steps is None

@@ -1,0 +1,115 @@
+"""The loop: it learns, stops when it should, and says so when it cannot."""
+
+import numpy as np
+import pytest
+import torch
+
+import glace
+from glace.errors import InputError, TrainingDiverged
+from glace.training.history import History, Look
+from glace.training.threads import using_threads
+from tests.conftest import small
+
+
+def test_training_learns_and_untrained_does_not(planted):
+    rest, held_out = glace.hold_out(planted, 0.15, np.random.default_rng(0))
+    from glace.evaluation.link_prediction import link_prediction
+
+    trained = link_prediction(glace.GLACE(**small(max_steps=300)).fit(rest).embedding_, held_out)
+    untrained = link_prediction(
+        glace.GLACE(**small(max_steps=1, learning_rate=1e-9)).fit(rest).embedding_, held_out
+    )
+    assert trained.auc > 0.85
+    assert trained.auc > untrained.auc + 0.1
+
+
+def test_the_best_weights_are_kept(planted):
+    model = glace.GLACE(**small(max_steps=100, validate_every=10)).fit(planted)
+    best = model.history_.best
+    assert best.auc == max(look.auc for look in model.history_.looks)
+    again = glace.GLACE(**small(max_steps=100, validate_every=10, patience=100)).fit(planted)
+    np.testing.assert_array_equal(again.embedding_.mean, model.embedding_.mean)
+
+
+def test_early_stopping_stops(planted):
+    model = glace.GLACE(**small(max_steps=2000, validate_every=5, patience=2)).fit(planted)
+    assert model.history_.step < 2000
+    assert model.history_.is_over(2)
+    assert not model.history_.is_over(3)
+
+
+def test_limits_in_steps_epochs_and_seconds(planted):
+    assert glace.GLACE(**small(max_steps=7)).fit(planted).history_.step == 7
+    one_epoch = glace.GLACE(**small(max_steps=None, max_epochs=1, validation_share=0)).fit(planted)
+    assert one_epoch.history_.step == -(-planted.adjacency.nnz // 128)
+    brief = glace.GLACE(**small(max_steps=None, max_seconds=0.3)).fit(planted)
+    assert 0.3 <= brief.history_.seconds < 3
+    assert len(brief.history_.looks) >= 1
+
+
+def test_without_validation_all_edges_are_used_to_the_last_step(planted):
+    model = glace.GLACE(**small(max_steps=20, validation_share=0)).fit(planted)
+    assert model.history_.looks == []
+    assert model.history_.best is None
+
+
+def test_the_learning_rate_decays_to_zero_or_stays(planted):
+    rates = {"cosine": [], "constant": []}
+    for decay, seen in rates.items():
+        glace.GLACE(**small(max_steps=20, decay=decay)).fit(
+            planted, listener=lambda p, seen=seen: seen.append(p.learning_rate)
+        )
+    assert rates["cosine"][-1] == pytest.approx(0, abs=1e-12)
+    assert (np.diff(rates["cosine"]) < 0).all()
+    assert set(rates["constant"]) == {glace.GLACE().learning_rate}
+
+
+def test_the_listener_hears_of_every_step(planted):
+    heard = []
+    glace.GLACE(**small(max_steps=30, validate_every=10)).fit(planted, listener=heard.append)
+    assert [p.step for p in heard] == list(range(1, 31))
+    assert heard[0].validation_auc is None
+    assert 0 < heard[-1].validation_auc <= 1
+    assert heard[-1].done == 1
+    assert all(p.edges_per_second > 0 and np.isfinite(p.loss) for p in heard)
+
+
+def test_divergence_is_said_with_step_and_learning_rate(planted):
+    model = glace.GLACE(**small(learning_rate=1e30, decay="constant"))
+    with pytest.raises(TrainingDiverged, match=r"the loss is (nan|inf) at step \d+ with learning rate 1e\+30"):
+        model.fit(planted)
+    assert not hasattr(model, "embedding_")
+
+
+def test_threads_are_put_back():
+    before = torch.get_num_threads()
+    with using_threads(1) as threads:
+        assert threads == torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+    with pytest.raises(InputError, match="threads must be"), using_threads(0):
+        pass
+
+
+def test_a_step_does_not_look_at_the_other_nodes():
+    """Ten times the nodes, the same rows encoded a step: the cost of a step is that of its batch."""
+    from glace.model.encoders import SparseInput
+
+    sizes = []
+    forward = SparseInput.forward
+    for nodes in (500, 5000):
+        graph = glace.datasets.planted(nodes, communities=5, degree=6, attributes=100, words=10)
+        seen = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                SparseInput, "forward",
+                lambda self, x, rows, seen=seen: (seen.append(len(rows)), forward(self, x, rows))[1],
+            )  # fmt: skip
+            glace.GLACE(**small(max_steps=3, validation_share=0)).fit(graph)
+        sizes.append(max(seen[:3]))
+    assert sizes[1] <= 2 * 128 + 64
+
+
+def test_history_is_plain_data():
+    history = History(3, 1.5, 0.7, [Look(1, 0.9, 0.6, 0.5), Look(2, 0.8, 0.7, 0.6), Look(3, 0.7, 0.7, 0.7)])
+    assert History.from_json(history.to_json()) == history
+    assert history.best == history.looks[1], "the earliest of equals"
