@@ -13,7 +13,15 @@ settings.load_profile("glace")
 
 def small(**options):
     """An estimator's options for a fit of a second or two, the same bits every time."""
-    return {"dim": 8, "hidden": 32, "batch": 128, "pool": 64, "max_steps": 120, "threads": 1, "seed": 0} | options
+    return {
+        "dim": 8,
+        "hidden": 32,
+        "batch": 128,
+        "pool": 64,
+        "max_steps": 120,
+        "threads": 1,
+        "seed": 0,
+    } | options
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,9 @@ def imports(tree: ast.AST) -> list[str]:
             assert node.level == 0, "imports are absolute"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             found += names if node.module == "glace" else [str(node.module)]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "glace":
+        elif (
+            isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "glace"
+        ):
             found.append(HOME.get(node.attr, f"glace.{node.attr}"))  # `import glace`, then glace.name
     return found
 
@@ -86,11 +88,12 @@ def test_imports_stay_inside_the_table(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_heavy_libraries_are_imported_where_used(path):
-    top_level = ast.Module([node for node in ast.parse(path.read_text()).body], [])
-    for node in top_level.body:
+    for node in ast.parse(path.read_text()).body:
         for name in imports(node) if isinstance(node, ast.Import | ast.ImportFrom) else []:
             top = name.split(".")[0]
-            assert unit_of(path) in HEAVY_AT_TOP.get(top, {unit_of(path)}), f"{path} imports {name} at its top"
+            assert unit_of(path) in HEAVY_AT_TOP.get(top, {unit_of(path)}), (
+                f"{path} imports {name} at its top"
+            )
 
 
 def test_every_unit_is_in_the_table():

@@ -68,7 +68,9 @@ def pack_strings(name: str, texts: Any) -> Arrays:
     """Strings as two arrays: their UTF-8 bytes and the n + 1 offsets into them."""
     array = pa.array(texts, type=pa.large_string())
     buffers = pa.concat_arrays([array]).buffers()  # a copy that starts at offset 0
-    offsets = np.frombuffer(buffers[1], dtype=np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
+    offsets = (
+        np.frombuffer(buffers[1], dtype=np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
+    )
     size = int(offsets[-1])
     data = np.frombuffer(buffers[2], dtype=np.uint8)[:size] if size else np.zeros(0, np.uint8)
     return {f"{name}/bytes": data, f"{name}/offsets": offsets}
@@ -78,7 +80,7 @@ def unpack_strings(name: str, arrays: Arrays) -> pa.Array:
     """Back from `pack_strings`, as an Arrow array."""
     offsets, data = arrays[f"{name}/offsets"], arrays[f"{name}/bytes"]
     buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data.tobytes())]
-    array = pa.LargeStringArray.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+    array = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
     array.validate(full=True)
     return array
 

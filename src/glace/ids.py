@@ -78,17 +78,19 @@ class NodeIds:
 
     def position(self, wanted: NodeId) -> int:
         """Position of one id; an unknown one raises, naming ids that look like it."""
-        try:
-            found = int(self.find([wanted])[0])
-        except InputError:
-            found = -1
-        if found < 0:
-            raise InputError(f"no node {wanted!r}; {self._hint(str(wanted))}")
-        return found
+        return int(self.positions([wanted])[0])
 
     def positions(self, wanted: Sequence[NodeId]) -> npt.NDArray[np.int64]:
         """Positions of several ids; the first unknown one raises."""
-        return np.array([self.position(each) for each in wanted], dtype=np.int64)
+        try:
+            found = self.find(list(wanted))
+        except InputError:  # ids of another kind than these
+            found = np.full(len(wanted), -1)
+        unknown = np.flatnonzero(found < 0)
+        if len(unknown):
+            first = wanted[int(unknown[0])]
+            raise InputError(f"no node {first!r}; {self._hint(str(first))}")
+        return found
 
     def _hint(self, wanted: str) -> str:
         # difflib over a million ids takes minutes; ids that share some letters are candidates enough.

@@ -90,7 +90,9 @@ def test_error_of_the_dot_product_form_stays_within_the_stated_bound(name, famil
     """docs/concepts.md: epsilon times a small factor times the sum of (mean^2 + variance) / variance."""
     rows = family(np.random.default_rng(3))
     moment, precision = rows.mean**2 + rows.variance, 1 / rows.variance
-    scale = (moment @ precision.T + (moment @ precision.T).T + 4 * (rows.mean**2 * precision).sum(1)) + moment.sum()
+    scale = (
+        moment @ precision.T + (moment @ precision.T).T + 4 * (rows.mean**2 * precision).sum(1)
+    ) + moment.sum()
     for dtype in (np.float64, np.float32):
         cast = Gaussian(rows.mean.astype(dtype), rows.variance.astype(dtype))
         exact = table(name, cast, cast)
@@ -115,7 +117,8 @@ def test_kl_agrees_with_torch_distributions():
     rng = np.random.default_rng(5)
     first, second = spread_out(rng), spread_out(rng)
     p, q = (
-        Independent(Normal(torch.from_numpy(g.mean), torch.from_numpy(g.variance).sqrt()), 1) for g in (first, second)
+        Independent(Normal(torch.from_numpy(g.mean), torch.from_numpy(g.variance).sqrt()), 1)
+        for g in (first, second)
     )
     np.testing.assert_allclose(named("kl").direct(first, second), kl_divergence(q, p).numpy(), rtol=1e-12)
     both = (kl_divergence(q, p) + kl_divergence(p, q)) / 2
@@ -144,8 +147,12 @@ def test_torch_and_numpy_give_the_same(name):
     rows = spread_out(np.random.default_rng(6))
     tensors = Gaussian(torch.from_numpy(rows.mean), torch.from_numpy(rows.variance))
     measure = named(name)
-    np.testing.assert_allclose(measure.all_pairs(tensors, tensors).numpy(), measure.all_pairs(rows, rows), rtol=1e-12, atol=1e-11)
-    np.testing.assert_allclose(measure.direct(tensors, tensors).numpy(), measure.direct(rows, rows), atol=1e-12)
+    np.testing.assert_allclose(
+        measure.all_pairs(tensors, tensors).numpy(), measure.all_pairs(rows, rows), rtol=1e-12, atol=1e-11
+    )
+    np.testing.assert_allclose(
+        measure.direct(tensors, tensors).numpy(), measure.direct(rows, rows), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -165,7 +172,8 @@ def test_concatenated_gaussians_have_the_sum_of_the_parts_kl():
     rng = np.random.default_rng(8)
     a, b, c, d = (spread_out(rng) for _ in range(4))
     joined = [
-        Gaussian(np.hstack([x.mean, y.mean]), np.hstack([x.variance, y.variance])) for x, y in ((a, b), (c, d))
+        Gaussian(np.hstack([x.mean, y.mean]), np.hstack([x.variance, y.variance]))
+        for x, y in ((a, b), (c, d))
     ]
     parts = named("kl").direct(a, c) + named("kl").direct(b, d)
     np.testing.assert_allclose(named("kl").direct(*joined), parts, rtol=1e-12)

@@ -21,7 +21,9 @@ def embedding(ids=("a", "b", "c"), dim=4, points=False):
     shape = (len(ids), dim)
     variance = None if points else np.exp(rng.normal(size=shape)).astype(np.float32)
     name = "dot" if points else "symmetric_kl"
-    return Embedding(NodeIds(list(ids)), rng.normal(size=shape).astype(np.float32), variance, name, offset=2.5)
+    return Embedding(
+        NodeIds(list(ids)), rng.normal(size=shape).astype(np.float32), variance, name, offset=2.5
+    )
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -49,7 +51,11 @@ def test_parquet_has_fixed_size_lists(tmp_path):
 def test_csv_has_a_column_a_number(tmp_path):
     write_embedding(embedding(), tmp_path / "e.csv")
     table = pa.csv.read_csv(tmp_path / "e.csv")
-    assert table.column_names == ["id", *(f"mean_{i}" for i in range(4)), *(f"variance_{i}" for i in range(4))]
+    assert table.column_names == [
+        "id",
+        *(f"mean_{i}" for i in range(4)),
+        *(f"variance_{i}" for i in range(4)),
+    ]
     np.testing.assert_allclose(table["variance_2"].to_numpy(), embedding().variance[:, 2], rtol=1e-6)
 
 

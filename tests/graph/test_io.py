@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from glace.errors import GlaceError, InputError
-from glace.graph import io
+from glace.graph import text_file
 from glace.graph.graph import Graph
 from glace.graph.io import read_graph, read_tables
 from glace.graph.npz import write_npz
@@ -184,7 +184,7 @@ def test_rows_are_counted_without_a_header_too(put):
 
 
 def test_rows_are_right_beyond_one_block(put, monkeypatch):
-    monkeypatch.setattr(io, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(text_file, "BLOCK_BYTES", 1000)
     rows = [f"n{row},n{row + 1},1" for row in range(5000)]
     for bad, message in (("n,n,x", "row 4001: wanted a number"), ("n,n,1,1", "row 4001: expected 3 columns")):
         text = "\n".join(["source,target,weight", *rows[:3999], bad, *rows[3999:]])

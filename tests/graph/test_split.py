@@ -16,7 +16,9 @@ def as_set(pairs):
 
 @given(st.integers(0, 1000), st.booleans(), st.floats(0.05, 0.3))
 def test_splits_are_what_they_say(seed, directed, share):
-    graph = glace.datasets.planted(60, communities=3, degree=8, attributes=20, words=5, seed=seed, directed=directed)
+    graph = glace.datasets.planted(
+        60, communities=3, degree=8, attributes=20, words=5, seed=seed, directed=directed
+    )
     rest, held_out = hold_out(graph, share, np.random.default_rng(seed))
     before, after = as_set(graph.edges()), as_set(rest.edges())
     assert as_set(held_out.edges) | after == before
@@ -27,7 +29,7 @@ def test_splits_are_what_they_say(seed, directed, share):
     assert (held_out.non_edges[:, 0] != held_out.non_edges[:, 1]).all()
     assert len(np.unique(held_out.non_edges, axis=0)) == len(held_out.non_edges)
     joined = np.unique(graph.edges())
-    np.testing.assert_array_equal(np.unique(rest.edges()), joined), "every node keeps an edge"
+    np.testing.assert_array_equal(np.unique(rest.edges()), joined, "every node keeps an edge")
 
 
 def test_weights_stay_with_their_edges():
@@ -41,7 +43,9 @@ def test_weights_stay_with_their_edges():
 
 def test_a_tree_of_single_edges_has_none_to_spare():
     pairs = glace.from_arrays(np.array([[0, 1], [2, 3], [4, 5]]))
-    with pytest.raises(InputError, match=r"cannot hold out 50% of 3 edges \(2\): .* 0 can go and at least 1 must"):
+    with pytest.raises(
+        InputError, match=r"cannot hold out 50% of 3 edges \(2\): .* 0 can go and at least 1 must"
+    ):
         hold_out(pairs, 0.5, np.random.default_rng(0))
 
 

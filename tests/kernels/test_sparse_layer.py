@@ -42,7 +42,9 @@ def test_gradient_of_the_touched_rows_is_the_transposed_product(case):
     x, rows, scales, rng = case
     upstream = rng.random((5, 8), dtype=np.float32)
     slots = np.full(50, -1)
-    touched, start, batch_row, value = sparse_layer.by_column(x.indptr, x.indices, x.data, rows, scales, slots)
+    touched, start, batch_row, value = sparse_layer.by_column(
+        x.indptr, x.indices, x.data, rows, scales, slots
+    )
     gradient = np.empty((len(touched), 8), dtype=np.float32)
     sparse_layer.touched_gradient(start, batch_row, value, upstream, gradient)
     whole = wanted_rows(x, rows, scales).T @ upstream
@@ -88,4 +90,4 @@ def test_results_do_not_depend_on_the_number_of_threads(case):
         out = np.empty((5, 8), dtype=np.float32)
         sparse_layer.product(x.indptr, x.indices, x.data, rows, scales, weight, bias, out)
         results.append(out)
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])

@@ -39,7 +39,7 @@ def loss_of(network, graph, batch):
 def spelled_out(network, graph, batch):
     """Eq. 9 and 10 of the paper for one batch, with plain loops."""
     attributes, everyone = graph.features(), np.arange(graph.num_nodes)
-    total = 0.0
+    total = torch.tensor(0.0)
     for part in network.parts:
         own = network.encode(part, attributes, everyone)
         other = network.encode("context" if part == "second" else part, attributes, everyone)
@@ -96,11 +96,14 @@ def test_gradients_through_the_sparse_layer_are_right(planted):
 
 
 def test_only_nodes_of_the_batch_are_encoded(planted, monkeypatch):
-    seen = []
+    seen: list[int] = []
     forward = SparseInput.forward
-    monkeypatch.setattr(
-        SparseInput, "forward", lambda self, x, rows: (seen.append(len(rows)), forward(self, x, rows))[1]
-    )
+
+    def counted(self, attributes, rows):
+        seen.append(len(rows))
+        return forward(self, attributes, rows)
+
+    monkeypatch.setattr(SparseInput, "forward", counted)
     batch = batch_of(planted, "shared")
     loss_of(network_of(planted), planted, batch)
     nodes = np.unique(np.concatenate([batch.anchors, batch.targets, batch.negatives]))
@@ -127,7 +130,9 @@ def test_linear_activation_is_equation_1(planted):
     x = planted.attributes[:3].toarray()
     u = x @ encoder.input.weight.numpy() + encoder.input.bias.detach().numpy()
     mean = u @ encoder.head.mean.weight.detach().numpy()
-    np.testing.assert_allclose(network.embed(planted.features(), np.arange(3)).mean, mean, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        network.embed(planted.features(), np.arange(3)).mean, mean, rtol=1e-4, atol=1e-6
+    )
 
 
 def test_dense_columns_are_standardized_by_the_training_nodes():

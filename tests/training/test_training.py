@@ -6,15 +6,15 @@ import torch
 
 import glace
 from glace.errors import InputError, TrainingDiverged
-from glace.training.history import History, Look
+from glace.evaluation.link_prediction import link_prediction
+from glace.model.encoders import SparseInput
+from glace.training.history import History, Look, Progress
 from glace.training.threads import using_threads
 from tests.conftest import small
 
 
 def test_training_learns_and_untrained_does_not(planted):
     rest, held_out = glace.hold_out(planted, 0.15, np.random.default_rng(0))
-    from glace.evaluation.link_prediction import link_prediction
-
     trained = link_prediction(glace.GLACE(**small(max_steps=300)).fit(rest).embedding_, held_out)
     untrained = link_prediction(
         glace.GLACE(**small(max_steps=1, learning_rate=1e-9)).fit(rest).embedding_, held_out
@@ -26,6 +26,7 @@ def test_training_learns_and_untrained_does_not(planted):
 def test_the_best_weights_are_kept(planted):
     model = glace.GLACE(**small(max_steps=100, validate_every=10)).fit(planted)
     best = model.history_.best
+    assert best is not None
     assert best.auc == max(look.auc for look in model.history_.looks)
     again = glace.GLACE(**small(max_steps=100, validate_every=10, patience=100)).fit(planted)
     np.testing.assert_array_equal(again.embedding_.mean, model.embedding_.mean)
@@ -54,21 +55,22 @@ def test_without_validation_all_edges_are_used_to_the_last_step(planted):
 
 
 def test_the_learning_rate_decays_to_zero_or_stays(planted):
-    rates = {"cosine": [], "constant": []}
+    rates: dict[str, list[float]] = {"cosine": [], "constant": []}
     for decay, seen in rates.items():
-        glace.GLACE(**small(max_steps=20, decay=decay)).fit(
-            planted, listener=lambda p, seen=seen: seen.append(p.learning_rate)
-        )
+        heard: list[Progress] = []
+        glace.GLACE(**small(max_steps=20, decay=decay)).fit(planted, listener=heard.append)
+        seen += [progress.learning_rate for progress in heard]
     assert rates["cosine"][-1] == pytest.approx(0, abs=1e-12)
     assert (np.diff(rates["cosine"]) < 0).all()
     assert set(rates["constant"]) == {glace.GLACE().learning_rate}
 
 
 def test_the_listener_hears_of_every_step(planted):
-    heard = []
+    heard: list[Progress] = []
     glace.GLACE(**small(max_steps=30, validate_every=10)).fit(planted, listener=heard.append)
     assert [p.step for p in heard] == list(range(1, 31))
     assert heard[0].validation_auc is None
+    assert heard[-1].validation_auc is not None
     assert 0 < heard[-1].validation_auc <= 1
     assert heard[-1].done == 1
     assert all(p.edges_per_second > 0 and np.isfinite(p.loss) for p in heard)
@@ -76,7 +78,9 @@ def test_the_listener_hears_of_every_step(planted):
 
 def test_divergence_is_said_with_step_and_learning_rate(planted):
     model = glace.GLACE(**small(learning_rate=1e30, decay="constant"))
-    with pytest.raises(TrainingDiverged, match=r"the loss is (nan|inf) at step \d+ with learning rate 1e\+30"):
+    with pytest.raises(
+        TrainingDiverged, match=r"the loss is (nan|inf) at step \d+ with learning rate 1e\+30"
+    ):
         model.fit(planted)
     assert not hasattr(model, "embedding_")
 
@@ -90,23 +94,19 @@ def test_threads_are_put_back():
         pass
 
 
-def test_a_step_does_not_look_at_the_other_nodes():
-    """Ten times the nodes, the same rows encoded a step: the cost of a step is that of its batch."""
-    from glace.model.encoders import SparseInput
-
-    sizes = []
+def test_a_step_does_not_look_at_the_other_nodes(monkeypatch):
+    """Ten times the nodes, no more rows encoded: the cost of a step is that of its batch."""
+    seen: list[int] = []
     forward = SparseInput.forward
-    for nodes in (500, 5000):
-        graph = glace.datasets.planted(nodes, communities=5, degree=6, attributes=100, words=10)
-        seen = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                SparseInput, "forward",
-                lambda self, x, rows, seen=seen: (seen.append(len(rows)), forward(self, x, rows))[1],
-            )  # fmt: skip
-            glace.GLACE(**small(max_steps=3, validation_share=0)).fit(graph)
-        sizes.append(max(seen[:3]))
-    assert sizes[1] <= 2 * 128 + 64
+
+    def counted(self, attributes, rows):
+        seen.append(len(rows))
+        return forward(self, attributes, rows)
+
+    monkeypatch.setattr(SparseInput, "forward", counted)
+    graph = glace.datasets.planted(5000, communities=5, degree=6, attributes=100, words=10)
+    glace.GLACE(**small(max_steps=3, validation_share=0)).fit(graph)
+    assert max(seen[:3]) <= 2 * 128 + 64
 
 
 def test_history_is_plain_data():

@@ -27,7 +27,9 @@ Missing = Annotated[
     str, typer.Option(help="Nodes that edges name but the table does not: `error`, or `empty` attributes.")
 ]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV and TSV files start with data.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of dataset files [default: GLACE_DATA, else the cache].")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder of dataset files [default: GLACE_DATA, else the cache].")
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Write what is printed as a record to this file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Threads = Annotated[int | None, typer.Option(help="Threads to compute with.")]
@@ -89,7 +91,8 @@ def _parameter(each: Any, stage: type) -> inspect.Parameter:
     if limits.choices:
         choices = ", ".join(limits.choices) + (", or a number" if limits.kind is not str else "")
     text = f"{limits.help} ({choices})" if limits.choices else limits.help
-    annotation = Annotated[kind | None if each.default is None else kind, typer.Option(help=text)]
+    taken: Any = kind | None if each.default is None else kind
+    annotation = Annotated[taken, typer.Option(help=text)]
     default = str(each.default) if limits.choices and each.default is not None else each.default
     return inspect.Parameter(
         each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation

@@ -17,12 +17,13 @@ Name = Annotated[str, typer.Argument(help="The name of a dataset.")]
 def list_(data_dir: DataDir = None, quiet: Quiet = False) -> None:
     """List the datasets and whether they are at hand."""
     from glace import datasets
+    from glace.datasets.registry import stored
 
     rows = []
     for name in datasets.names():
         dataset = datasets.find(name)
-        place = "bundled" if dataset.bundled else ("here" if datasets.path_of(name, data_dir) else dataset.how)
-        rows.append((name, place, dataset.summary))
+        at_hand = dataset.kind == "bundled" or stored(dataset, data_dir)
+        rows.append((name, "at hand" if at_hand else dataset.command, dataset.summary))
     Screen(quiet).table(["name", "get it by", "what it is"], rows)
 
 
@@ -31,14 +32,15 @@ def info(name: Name, data_dir: DataDir = None, json: Json = None, quiet: Quiet =
     """Describe a dataset: origin, licence and, if it is at hand, its size."""
     from glace import datasets
     from glace.cli.info import graph_facts
+    from glace.datasets.registry import stored
     from glace.records import Record, provenance
 
     dataset, screen = datasets.find(name), Screen(quiet)
     facts = {"summary": dataset.summary, "source": dataset.source, "licence": dataset.licence}
-    if dataset.bundled or datasets.path_of(name, data_dir):
+    if dataset.kind == "bundled" or stored(dataset, data_dir):
         facts |= graph_facts(datasets.load(name, data_dir=data_dir))
     else:
-        facts["get it by"] = dataset.how
+        facts["get it by"] = dataset.command
     screen.say(name)
     screen.facts(facts.items())
     if json:
@@ -60,7 +62,8 @@ def get(name: Name, data_dir: DataDir = None, quiet: Quiet = False) -> None:
 def build(
     name: Name,
     source: Annotated[
-        Path | None, typer.Option("--from", help="Folder of the source files [default: where Debian has them].")
+        Path | None,
+        typer.Option("--from", help="Folder of the source files [default: where Debian has them]."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write it [default: the data folder].")

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 KNOWN = ("n:dog", "n:piano", "n:apple")
 INVENTED = (
     ("a small furry pet", "a small domesticated furry mammal kept as a pet, with whiskers and a long tail"),
-    ("a stringed instrument", "a musical instrument with strings stretched over a wooden body, played with a bow"),
+    (
+        "a stringed instrument",
+        "a musical instrument with strings stretched over a wooden body, played with a bow",
+    ),
 )
 TEST_SHARE = 0.1
 

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 @with_options(*STAGES)
 def fit(
     graph: GraphName = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path("model.glace"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
+        "model.glace"
+    ),
     edges: Edges = None,
     attributes: Attributes = None,
     texts: Texts = None,
@@ -41,9 +43,13 @@ def fit(
     no_header: NoHeader = False,
     data_dir: DataDir = None,
     method: Annotated[str, typer.Option(help="glace: Gaussians; lace: points.")] = "glace",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUTPUT.checkpoint, if there is one.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from OUTPUT.checkpoint, if there is one.")
+    ] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Print memory and file sizes, then stop.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Print memory and file sizes, then stop.")
+    ] = False,
     json: Json = None,
     quiet: Quiet = False,
     **options: Any,
@@ -85,7 +91,11 @@ def _train(
 ) -> None:
     checkpoint = _checkpoint_of(output)
     if checkpoint.exists():
-        screen.say(f"going on from {checkpoint}" if resume else f"{checkpoint} is left aside; --resume goes on from it")
+        screen.say(
+            f"going on from {checkpoint}"
+            if resume
+            else f"{checkpoint} is left aside; --resume goes on from it"
+        )
     elif resume:
         screen.say(f"there is no {checkpoint}: starting from the beginning")
     try:

@@ -24,7 +24,8 @@ def neighbors(
     probabilities = embedding.probabilities(found.dissimilarities)
     rows = list(zip(found.ids, found.dissimilarities.tolist(), probabilities.tolist(), strict=True))
     Screen(quiet).table(
-        ["node", embedding.dissimilarity, "probability"], [(str(each), near, odds) for each, near, odds in rows]
+        ["node", embedding.dissimilarity, "probability"],
+        [(str(each), near, odds) for each, near, odds in rows],
     )
     if json:
         answers = [dict(zip(("id", "dissimilarity", "probability"), row, strict=True)) for row in rows]

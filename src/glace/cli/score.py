@@ -14,7 +14,9 @@ SHOWN = 20
 
 def score(
     model: AnyEmbedding,
-    nodes: Annotated[list[str] | None, typer.Argument(metavar="[SOURCE TARGET]", help="One pair of ids.")] = None,
+    nodes: Annotated[
+        list[str] | None, typer.Argument(metavar="[SOURCE TARGET]", help="One pair of ids.")
+    ] = None,
     pairs: Annotated[Path | None, typer.Option(help="Table of pairs: source, target.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write all pairs to this .csv or .parquet file.")
@@ -31,10 +33,10 @@ def score(
 
     embedding = load_embedding(model)
     wanted = _pairs(embedding.ids, nodes or [], pairs, no_header)
-    near = embedding.dissimilarities(wanted)
+    near = embedding.dissimilarities_at(wanted)
     columns = {
-        "source": [pair[0] for pair in wanted],
-        "target": [pair[1] for pair in wanted],
+        "source": embedding.ids.array.take(pa.array(wanted[:, 0])),
+        "target": embedding.ids.array.take(pa.array(wanted[:, 1])),
         "dissimilarity": near,
         "probability": embedding.probabilities(near),
     }
@@ -50,13 +52,13 @@ def score(
         Record("score", {"pairs": table.to_pylist()}, provenance(model=str(model))).write(json)
 
 
-def _pairs(ids: Any, nodes: list[str], file: Path | None, no_header: bool) -> list[tuple[Any, Any]]:
+def _pairs(ids: Any, nodes: list[str], file: Path | None, no_header: bool) -> Any:
     from glace.graph.io import read_pairs
 
     if (len(nodes) == 2) == (file is not None) or len(nodes) not in (0, 2):
         raise InputError("give two node ids, or --pairs FILE with the columns source and target")
     if file is None:
-        return [(ids.parse(nodes[0]), ids.parse(nodes[1]))]
+        return ids.positions([ids.parse(node) for node in nodes]).reshape(1, 2)
     return read_pairs(file, ids, header=not no_header)
 
 

@@ -16,7 +16,7 @@ class Screen:
         from rich.console import Console
 
         self.quiet = quiet
-        self.console = Console(quiet=quiet, highlight=False, soft_wrap=True)
+        self.console = Console(quiet=quiet, highlight=False, soft_wrap=True, emoji=False)  # n:dog is an id
 
     def say(self, line: str = "") -> None:
         """Print a line."""
@@ -46,11 +46,12 @@ class Screen:
     @contextlib.contextmanager
     def training(self) -> Iterator[Callable[["Progress"], None]]:
         """A bar for a training run; gives the listener to pass to `fit`."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bars
 
         text = TextColumn("{task.fields[figures]}")
-        parts = (TextColumn("training"), BarColumn(bar_width=24), TimeElapsedColumn(), text)
-        with Progress(*parts, console=self.console, disable=self.quiet, refresh_per_second=4) as bars:
+        parts = (TextColumn("training"), BarColumn(bar_width=12), text)
+        with Bars(*parts, console=self.console, disable=self.quiet, refresh_per_second=4) as bars:
             task = bars.add_task("training", total=1.0, figures="")
 
             def listen(progress: "Progress") -> None:
@@ -84,7 +85,7 @@ def in_bytes(count: float) -> str:
 
 
 def _figures(progress: "Progress") -> str:
-    auc = "" if progress.validation_auc is None else f"  validation AUC {progress.validation_auc:.4f}"
+    auc = "" if progress.validation_auc is None else f"  AUC {progress.validation_auc:.4f}"
     rate = f"{progress.edges_per_second:,.0f} edges/s"
     return f"step {progress.step:,}  loss {progress.loss:.3f}{auc}  {rate}"
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from glace.datasets.registry import VARIABLE, data_folder, find, stored
+from glace.datasets.registry import VARIABLE, data_folder, find, made, stored
 from glace.errors import FormatError, InputError
 from glace.files import CHUNK, check_writable, replacing
 
@@ -36,7 +36,7 @@ def get(name: str, data_dir: str | Path | None = None, progress: Progress | None
     present = stored(dataset, data_dir)
     if present is not None and blob_id_of(present) == dataset.blob_id:
         return present
-    target = _made(data_folder(data_dir)) / dataset.file_names[0]
+    target = made(data_folder(data_dir)) / dataset.file_names[0]
     return download(dataset.source, target, blob_id=dataset.blob_id, progress=progress)
 
 
@@ -101,7 +101,9 @@ def _fetch(url: str, part: Path, timeout: float, limit: int, progress: Progress 
             while chunk := response.read1(CHUNK):
                 received += len(chunk)
                 if received > limit:
-                    raise InputError(f"{url} sends more than {limit:,} bytes; it is not the file that is wanted")
+                    raise InputError(
+                        f"{url} sends more than {limit:,} bytes; it is not the file that is wanted"
+                    )
                 output.write(chunk)
                 if progress is not None:
                     progress(received, total)
@@ -157,16 +159,6 @@ def _check_content(part: Path, blob_id: str, url: str) -> None:
             f"what came from {url} is not the published file (git blob {found}, wanted {blob_id}); "
             "it was deleted, fetch it again"
         )
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(
-            f"cannot make the folder {folder}: {_said(problem)}; set {VARIABLE} to another"
-        ) from problem
-    return folder
 
 
 def _said(problem: Exception) -> str:

@@ -52,7 +52,9 @@ def planted(
     _check_counts(nodes=nodes, communities=communities, attributes=attributes, words=words)
     _check_shape(nodes, communities, attributes, degree, mixing)
     streams = Streams(seed)
-    community = streams.numpy("planted communities").permutation(np.arange(nodes) % communities).astype(np.int32)
+    community = (
+        streams.numpy("planted communities").permutation(np.arange(nodes) % communities).astype(np.int32)
+    )
     people = _Population.of(community, streams.numpy("planted popularity"))
     count = round(nodes * degree / 2)
     between = round(mixing * count)
@@ -128,8 +130,14 @@ def _distinct_pairs(
         sources, targets = sources[fits], targets[fits]
         if not directed:
             sources, targets = np.minimum(sources, targets), np.maximum(sources, targets)
-        keys = np.unique(np.concatenate([keys, sources * size + targets]))
+        keys = _distinct(np.concatenate([keys, sources * size + targets]))
     return np.column_stack([keys // size, keys % size])
+
+
+def _distinct(keys: Pairs) -> Pairs:
+    # np.unique hashes integers, which at millions of keys took 20 times as long as sorting them.
+    keys.sort()
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
 
 def _attributes(

@@ -78,15 +78,21 @@ _DATASETS = (
         "built",
     ),
     _citations(
-        "cora_ml", "2,995 papers on machine learning and whom they cite", "2df67d57d5c34554a689f8addde7fc3bdf37a415"
+        "cora_ml",
+        "2,995 papers on machine learning and whom they cite",
+        "2df67d57d5c34554a689f8addde7fc3bdf37a415",
     ),
     _citations(
-        "cora", "19,793 papers on computer science and whom they cite", "7dfe6828aec9c9a337ce1bb8efe088e5870e0666"
+        "cora",
+        "19,793 papers on computer science and whom they cite",
+        "7dfe6828aec9c9a337ce1bb8efe088e5870e0666",
     ),
     _citations(
         "citeseer", "4,230 papers of CiteSeer and whom they cite", "b611f48626e7f40fcc81a36b4f022979ea998b38"
     ),
-    _citations("dblp", "17,716 papers of DBLP and whom they cite", "3e179a9ebf2968d9ad67544c8978bf4759e489d8"),
+    _citations(
+        "dblp", "17,716 papers of DBLP and whom they cite", "3e179a9ebf2968d9ad67544c8978bf4759e489d8"
+    ),
     _citations(
         "pubmed", "18,230 papers on diabetes and whom they cite", "0735ab74ee845ee26da2db763294d42646058534"
     ),
@@ -139,6 +145,17 @@ def data_folder(
     if chosen := environment.get(VARIABLE):
         return Path(chosen)
     return _cache_folder(environment, platform) / "glace"
+
+
+def made(folder: Path) -> Path:
+    """The folder, made if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(
+            f"cannot make the folder {folder}: {problem.strerror}; name another, or set {VARIABLE} to one"
+        ) from problem
+    return folder
 
 
 def _cache_folder(environment: Mapping[str, str], platform: str) -> Path:

@@ -31,7 +31,7 @@ from glace.training.validation import Validation
 
 
 @dataclass(repr=False, eq=False)
-class GLACE(BaseEstimator):  # type: ignore[misc] - scikit-learn ships no types
+class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """One Gaussian per node of an attributed graph.
 
     The options are explained in docs/parameters.md, and by `glace fit --help`. After `fit` there are
@@ -169,7 +169,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc] - scikit-learn ships no types
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "network_"):
-            raise InputError(f"this {type(self).__name__} is not fitted yet; call fit(graph) or glace.load(file)")
+            raise InputError(
+                f"this {type(self).__name__} is not fitted yet; call fit(graph) or glace.load(file)"
+            )
 
     def _vectors(self, attributes: Any) -> Any:
         if not _is_texts(attributes):

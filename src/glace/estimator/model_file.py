@@ -29,7 +29,9 @@ def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
     """Write a fitted model; the same model gives the same bytes."""
     if embedding not in ("auto", "inside", "beside"):
         raise InputError(f"embedding must be 'auto', 'inside' or 'beside', not {embedding!r}")
-    size = sum(0 if part is None else part.nbytes for part in (model.embedding_.mean, model.embedding_.variance))
+    size = sum(
+        0 if part is None else part.nbytes for part in (model.embedding_.mean, model.embedding_.variance)
+    )
     beside = embedding == "beside" or (embedding == "auto" and size > LARGE)
     arrays = {f"weights|{name}": array for name, array in model.network_.weights().items()}
     if model.vocabulary_ is not None:
@@ -75,7 +77,6 @@ def sidecar_of(path: str | Path) -> Path:
 def _metadata(model: GLACE) -> dict[str, Any]:
     from glace import __version__
 
-    first = next(iter(model.network_.encoders.values()))
     # How long it took is not written: the same run must give the same bytes. Nor is the number of threads.
     history = {**model.history_.to_json(), "seconds": 0.0}
     return {
@@ -86,7 +87,7 @@ def _metadata(model: GLACE) -> dict[str, Any]:
         "directed": model.directed_,
         "sparse": model.sparse_,
         "has_attributes": model.width_ is not None,
-        "width": int(first.input.weight.shape[0]),
+        "width": model.network_.shape.width,
         "history": json.loads(json.dumps(history)),
     }
 

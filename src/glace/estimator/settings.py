@@ -1,14 +1,16 @@
 """All options of an estimator in one checked value, free of torch."""
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glace.errors import InputError
 from glace.model.config import ModelConfig
 from glace.options import Configuration, option
-from glace.rng import Streams
 from glace.sampling.config import SamplingConfig
 from glace.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from glace.rng import Streams
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,17 @@ class Settings:
         unknown = sorted(set(options) - set(known))
         if unknown:
             raise InputError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
-        stages = [
+        stages: list[Any] = [
             stage(**{each.name: options[each.name] for each in fields(stage) if each.name in options})
             for stage in STAGES
         ]
         return cls(*stages)
 
     @property
-    def streams(self) -> Streams:
+    def streams(self) -> "Streams":
         """The random streams of the seed."""
+        from glace.rng import Streams
+
         return Streams(self.run.seed)
 
     def flat(self) -> dict[str, Any]:

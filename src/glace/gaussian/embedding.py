@@ -40,7 +40,9 @@ class Embedding:
         if self.variance is not None and self.variance.shape != self.mean.shape:
             raise InputError(f"the variance has the shape {self.variance.shape}, the mean {self.mean.shape}")
         if self.measure.needs_variance and self.variance is None:
-            raise InputError(f"{self.dissimilarity} needs variances; points have only the dissimilarity 'dot'")
+            raise InputError(
+                f"{self.dissimilarity} needs variances; points have only the dissimilarity 'dot'"
+            )
         if self.variance is not None and not (self.variance > 0).all():
             raise InputError("variances must be above 0")
         if not np.isfinite(self.mean).all() or not np.isfinite(_or_empty(self.variance)).all():

@@ -29,10 +29,23 @@ def read_embedding(path: str | Path) -> Embedding:
     reader = _by_ending(path, _READERS, "read")
     source = existing(path, "an embedding file")
     try:
-        return reader(source)
-    except (pa.ArrowException, zipfile.BadZipFile, OSError, ValueError, KeyError, TypeError, EOFError) as problem:
-        detail = str(problem) if isinstance(problem, GlaceError) else "not an embedding written by glace, or damaged"
+        embedding: Embedding = reader(source)
+    except (
+        pa.ArrowException,
+        zipfile.BadZipFile,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+    ) as problem:
+        detail = (
+            str(problem)
+            if isinstance(problem, GlaceError)
+            else "not an embedding written by glace, or damaged"
+        )
         raise FormatError(f"cannot read {path}: {detail}") from problem
+    return embedding
 
 
 def is_embedding_file(path: str | Path) -> bool:
@@ -43,7 +56,9 @@ def is_embedding_file(path: str | Path) -> bool:
 def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str) -> Callable[..., Any]:
     ending = Path(path).suffix
     if ending not in known:
-        raise InputError(f"an embedding cannot be {verb} as {str(path)!r}; the name must end in {', '.join(known)}")
+        raise InputError(
+            f"an embedding cannot be {verb} as {str(path)!r}; the name must end in {', '.join(known)}"
+        )
     return known[ending]
 
 

@@ -1,16 +1,15 @@
 """Files to a Graph: CSV, TSV, Parquet and svmlight tables, npz graphs; messages count rows as people do."""
 
-import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 
 from glace.errors import InputError
@@ -28,23 +27,18 @@ from glace.graph.tables import (
     id_column,
     join,
     text_column,
+    text_rows,
     text_table,
 )
+from glace.graph.text_file import TextFile, one_line
 from glace.ids import NodeIds
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 TABLES = (*SEPARATORS, ".csv.gz", ".tsv.gz", ".parquet")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 
-# What the columns of a file without a header are; attributes go on after the id.
-HEADERLESS = {"edges": ("source", "target", "weight"), "attributes": ("id",), "texts": ("id", "text")}
-NOT_UTF8 = "the text is not UTF-8; save the file in that encoding"
-
 # At most 18 digits: every such number fits into 64 bits. "007" and "+7" are names, not numbers.
 CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
-
-# One record must fit into a block; a long text with line breaks may be one record.
-BLOCK_BYTES = 16 << 20
 
 
 def read_tables(
@@ -83,6 +77,46 @@ def read_graph(path: str | Path, *, directed: bool = False) -> Graph:
     if _ending(Path(path), (".npz", *TABLES)) == ".npz":
         return read_npz(path, directed=directed)
     return read_tables(path, directed=directed)
+
+
+class Rows(NamedTuple):
+    """New nodes: their ids, and a matrix of attributes or a list of texts, one for each."""
+
+    ids: NodeIds
+    values: Any
+
+
+def read_rows(path: str | Path, role: str, *, header: bool = True, width: int | None = None) -> Rows:
+    """The rows of a table of new nodes, `attributes` or `texts`, as `read_tables` reads them.
+
+    A svmlight file does not say how wide it is; `width` does.
+    """
+    if role == "attributes" and _ending(Path(path), (*TABLES, *SVMLIGHT)) in SVMLIGHT:
+        nodes = _read_svmlight(existing(path, "a file of attributes"), width)
+        return Rows(nodes.ids, nodes.attributes)
+    (file,) = _settled([_read(path, role, header)])
+    if role == "texts":
+        return Rows(*text_rows(file.table, file.where))
+    nodes = attribute_table(file.table, file.where)
+    if nodes.attributes is None:
+        raise InputError(f"{file.where.name}: no column of attributes; wanted an id and numbers")
+    return Rows(nodes.ids, nodes.attributes)
+
+
+def read_pairs(path: str | Path, ids: NodeIds, *, header: bool = True) -> npt.NDArray[np.int64]:
+    """(P, 2) positions, in `ids`, of the pairs of a table of sources and targets."""
+    file = _read(path, "edges", header)
+    if file.loose and not ids.are_strings and _could_be_integers(file):
+        file = _with_integer_ids(file)
+    pairs = edge_table(file.table, file.where)
+    columns = []
+    for column in (pairs.source, pairs.target):
+        found = ids.find(column)
+        if (found < 0).any():
+            row = int(np.flatnonzero(found < 0)[0])
+            raise InputError(f"{file.where.row(row)}: no node {column[row].as_py()!r} in the model")
+        columns.append(found)
+    return np.column_stack(columns)
 
 
 @dataclass(frozen=True)
@@ -129,23 +163,23 @@ def _read_parquet(path: Path) -> pa.Table:
             table = opened.read()
         names = table.column_names
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path.name} cannot be read as Parquet: {_one_line(problem)}") from problem
+        raise InputError(f"{path.name} cannot be read as Parquet: {one_line(problem)}") from problem
     check_names(names, Where(path.name))
     return table
 
 
-def _read_svmlight(path: Path) -> NodeTable:
+def _read_svmlight(path: Path, width: int | None = None) -> NodeTable:
     from sklearn.datasets import load_svmlight_file
 
     try:
-        matrix, labels = load_svmlight_file(str(path))
+        matrix, labels = load_svmlight_file(str(path), n_features=width)
     except (ValueError, TypeError, OverflowError, IndexError) as problem:
-        raise InputError(f"{path.name} cannot be read as svmlight: {_one_line(problem)}") from problem
+        raise InputError(f"{path.name} cannot be read as svmlight: {one_line(problem)}") from problem
     names = [str(int(label)) if label.is_integer() else str(label) for label in labels.tolist()]
     return NodeTable(NodeIds.numbered(len(names)), Where(path.name), matrix, Categories.of(names))
 
 
-def _read_text(file: "TextFile", role: str, where: Where) -> pa.Table:
+def _read_text(file: TextFile, role: str, where: Where) -> pa.Table:
     names = file.names(role)
     if file.header:
         _check_names(names, role, where)
@@ -234,153 +268,3 @@ def _with_integer_ids(file: _File) -> _File:
 
 def _node_table(file: _File) -> NodeTable:
     return (text_table if file.role == "texts" else attribute_table)(file.table, file.where)
-
-
-@dataclass(frozen=True)
-class TextFile:
-    """A CSV or TSV file, and the way from its records to its lines."""
-
-    path: Path
-    separator: str
-    header: bool
-    zipped: bool
-
-    def names(self, role: str) -> list[str]:
-        """Names of the columns: the first record, or without a header what the role's columns are called."""
-        first = self._first_record()
-        if self.header:
-            return first
-        named = list(HEADERLESS[role])
-        if len(first) > len(named) and role != "attributes":
-            raise InputError(
-                f"{self.path.name}: {len(first)} columns without a header; "
-                f"wanted {', '.join(named)}, or a header"
-            )
-        return (named + [f"column {place + 1}" for place in range(len(named), len(first))])[: len(first)]
-
-    def read(self, names: list[str], types: dict[str, Any]) -> pa.Table:
-        """The table; what cannot be parsed raises, naming the line."""
-        try:
-            table = self._parse(names, types, threads=True)
-        except (pa.ArrowException, OSError):
-            table = self._parse_saying_where(names, types)
-        # Arrow takes a column that is no UTF-8 for bytes; asked for text it says which row is at fault.
-        raw = [field.name for field in table.schema if pa.types.is_binary(field.type)]
-        if raw:
-            table = self._parse_saying_where(names, types | dict.fromkeys(raw, pa.large_string()))
-        self._check_quotes(table)
-        return table
-
-    def line_of_row(self, position: int) -> int:
-        """Line, from 1, on which the k-th row of data starts, k from 0."""
-        return self._line(position + int(self.header))
-
-    def _check_quotes(self, table: pa.Table) -> None:
-        # Arrow takes a quote that is never closed for one long cell, the last, with all later rows in it.
-        cell = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
-        if isinstance(cell, str) and ("\n" in cell or "\r" in cell) and self._ends_quoted():
-            row = self.line_of_row(table.num_rows - 1)
-            raise InputError(
-                f"{self.path.name}, row {row}: a quote is opened but never closed; close or double it"
-            )
-
-    def _ends_quoted(self) -> bool:
-        quoted = False
-        with self._stream() as stream:
-            for line in _lines(stream.read()):
-                quoted = _ends_quoted(line, self.separator, quoted)
-        return quoted
-
-    def _parse_saying_where(self, names: list[str], types: dict[str, Any]) -> pa.Table:
-        try:
-            # Arrow knows the row of an error only when it reads with one thread.
-            return self._parse(names, types, threads=False)
-        except (pa.ArrowException, OSError) as problem:
-            raise InputError(self._said(_one_line(problem), names)) from problem
-
-    def _parse(self, names: list[str], types: dict[str, Any], threads: bool) -> pa.Table:
-        given = {} if self.header else {"column_names": names}
-        with self._stream() as stream:
-            return pa.csv.read_csv(
-                stream,
-                read_options=pa.csv.ReadOptions(use_threads=threads, block_size=BLOCK_BYTES, **given),
-                parse_options=self._parse_options,
-                convert_options=pa.csv.ConvertOptions(column_types=types),
-            )
-
-    def _said(self, problem: str, names: list[str]) -> str:
-        row = re.search(r"Row #(\d+): (.*)", problem)
-        if row is None:
-            return f"{self.path.name} cannot be read: {problem}"
-        column = re.search(r"CSV column #(\d+)", problem)
-        place = f" in column {names[int(column[1])]!r}" if column else ""
-        # Arrow counts records from 1, the header among them, empty lines not.
-        return f"{self.path.name}, row {self._line(int(row[1]) - 1)}: {_plain(row[2])}{place}"
-
-    def _first_record(self) -> list[str]:
-        try:
-            with self._stream() as stream:
-                lines = _lines(stream.read(BLOCK_BYTES))
-            starts = _record_starts(lines, self.separator)
-            record = b"".join(lines[next(starts, 0) : next(starts, None)])
-            names: list[str] = pa.csv.read_csv(
-                pa.BufferReader(record), parse_options=self._parse_options
-            ).column_names
-        except UnicodeDecodeError as problem:
-            raise InputError(f"{self.path.name}, row {self._line(0)}: {NOT_UTF8}") from problem
-        except (pa.ArrowException, OSError) as problem:
-            raise InputError(f"{self.path.name} cannot be read: {_one_line(problem)}") from problem
-        return names
-
-    def _stream(self) -> Any:
-        return pa.input_stream(self.path, compression="gzip" if self.zipped else None)
-
-    @property
-    def _parse_options(self) -> Any:
-        return pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
-
-    def _line(self, record: int) -> int:
-        return self._starts[min(record, len(self._starts) - 1)] + 1
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        # Read again, whole, for a message only: blank lines and line breaks inside quotes make a
-        # record's number differ from its line.
-        with self._stream() as stream:
-            return list(_record_starts(_lines(stream.read()), self.separator))
-
-
-def _lines(content: bytes) -> list[bytes]:
-    return content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
-
-
-def _record_starts(lines: Sequence[bytes], separator: str) -> Iterator[int]:
-    """Numbers, from 0, of the lines on which a record starts."""
-    quoted = False
-    for number, line in enumerate(lines):
-        if not quoted and line.strip(b"\r\n"):
-            yield number
-        quoted = _ends_quoted(line, separator, quoted)
-
-
-def _ends_quoted(line: bytes, separator: str, quoted: bool) -> bool:
-    """Whether a line ends inside quotes; only a quote at the start of a field opens them."""
-    if quoted:
-        closing = re.match(rb'(?:[^"]|"")*"(?!")', line)
-        if closing is None:
-            return True
-        line = b"closed" + line[closing.end() :]
-    opening = b"(?:^|" + re.escape(separator.encode()) + b')"(?:[^"]|"")*'
-    return re.search(opening + b"$", re.sub(opening + b'"(?!")', b"", line)) is not None
-
-
-def _plain(problem: str) -> str:
-    """Arrow's words for what is wrong with a cell or row, in ours."""
-    if "invalid UTF8" in problem:
-        return NOT_UTF8
-    value = re.search(r"invalid value (.*)", problem)
-    return f"wanted a number, but found {value[1]}" if value else problem[:1].lower() + problem[1:200]
-
-
-def _one_line(problem: Exception) -> str:
-    return " ".join(str(problem).split())

@@ -85,4 +85,4 @@ def _needed(pairs: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.bool_]:
 def _distinct(pairs: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     """The pairs without repetition, in the order of their first occurrence."""
     _, first = np.unique(pairs[:, 0] * size + pairs[:, 1], return_index=True)
-    return pairs[np.sort(first)]
+    return np.asarray(pairs[np.sort(first)])

@@ -150,6 +150,17 @@ def attribute_table(table: pa.Table, where: Where) -> NodeTable:
 
 def text_table(table: pa.Table, where: Where) -> NodeTable:
     """The nodes of an Arrow table of texts; a missing text is an empty one."""
+    ids, texts = text_rows(table, where)
+    try:
+        vocabulary = TextVocabulary.learn(texts)
+    except InputError as problem:
+        raise InputError(f"{where.name}: {problem}") from problem
+    categories = _label_and_type(table, id_column(table.column_names, where))
+    return NodeTable(ids, where, vocabulary.attributes(texts), *categories, vocabulary)
+
+
+def text_rows(table: pa.Table, where: Where) -> tuple[NodeIds, list[str]]:
+    """Ids and texts of an Arrow table."""
     key, name = id_column(table.column_names, where), text_column(table.column_names, where)
     ids = _distinct(_ids(table, key, where), where)
     column = table.column(name)
@@ -157,12 +168,7 @@ def text_table(table: pa.Table, where: Where) -> NodeTable:
         raise InputError(
             f"{where.name}: column {name!r} holds {column.type}, not text; give it as attributes"
         )
-    texts = ["" if text is None else text for text in column.to_pylist()]
-    try:
-        vocabulary = TextVocabulary.learn(texts)
-    except InputError as problem:
-        raise InputError(f"{where.name}: {problem}") from problem
-    return NodeTable(ids, where, vocabulary.attributes(texts), *_label_and_type(table, key), vocabulary)
+    return ids, ["" if text is None else text for text in column.to_pylist()]
 
 
 def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: str) -> Graph:

@@ -25,7 +25,9 @@ class ModelConfig(Configuration):
         optional=True,
     )
     activation: str = option(
-        "relu", "After the hidden layer; `linear` is Eq. 1 of the paper to the letter.", choices=("relu", "linear")
+        "relu",
+        "After the hidden layer; `linear` is Eq. 1 of the paper to the letter.",
+        choices=("relu", "linear"),
     )
     offset: float | str = option(
         "learned",

@@ -63,7 +63,9 @@ class SparseInput(nn.Module):
 
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, bias: Tensor, layer: SparseInput, attributes: sp.csr_array, rows: NodeNumbers) -> Tensor:
+    def forward(
+        ctx: Any, bias: Tensor, layer: SparseInput, attributes: sp.csr_array, rows: NodeNumbers
+    ) -> Tensor:
         scales = layer.scales(attributes, rows)
         # torch aligns its memory for the matrix products that follow; numpy does not, and bits could differ.
         out = torch.empty(len(rows), len(bias))

@@ -41,7 +41,7 @@ class Network(nn.Module):
 
     def __init__(self, shape: InputShape, config: ModelConfig, dissimilarity: str, streams: Streams) -> None:
         super().__init__()
-        self.config, self.measure = config, named(dissimilarity)
+        self.shape, self.config, self.measure = shape, config, named(dissimilarity)
         self.gaussian = self.measure.needs_variance
         self.parts = ("first", "second") if config.proximity == "both" else (config.proximity,)
         roles = [*self.parts, "context"] if "second" in self.parts else self.parts
@@ -79,7 +79,9 @@ class Network(nn.Module):
         with torch.no_grad():
             for block in blocks:
                 place = slice(start, start + len(block))
-                self._embed_block(attributes, block, mean[place], None if variance is None else variance[place])
+                self._embed_block(
+                    attributes, block, mean[place], None if variance is None else variance[place]
+                )
                 start += len(block)
         return Gaussian(mean, variance)
 

@@ -19,7 +19,9 @@ def layout(embedding: Embedding, *, seed: int = 0, threads: int = 2) -> npt.NDAr
     except ImportError as problem:
         raise InputError(f"a map needs openTSNE: pip install 'glace-graph[plots]' ({problem})") from problem
     perplexity = min(30.0, max((len(embedding) - 1) / 3, 1.0))
-    tsne = TSNE(perplexity=perplexity, random_state=seed, n_jobs=threads, n_iter=400, negative_gradient_method="fft")
+    tsne = TSNE(
+        perplexity=perplexity, random_state=seed, n_jobs=threads, n_iter=400, negative_gradient_method="fft"
+    )
     return np.asarray(tsne.fit(embedding.mean.astype(np.float64)))
 
 
@@ -63,5 +65,7 @@ def _figure() -> tuple[Any, Any]:
 def _colours(count: int) -> Any:
     from matplotlib import colormaps
 
-    few = count <= 20
-    return colormaps["tab20" if few else "nipy_spectral"](np.arange(count) if few else np.linspace(0.05, 0.95, count))
+    for name, most in (("tab10", 10), ("tab20", 20)):
+        if count <= most:
+            return colormaps[name](np.arange(count))
+    return colormaps["nipy_spectral"](np.linspace(0.05, 0.95, count))

@@ -18,5 +18,7 @@ class SamplingConfig(Configuration):
     )
     pool: int = option(256, "Size of the shared pool of negatives.", at_least=1)
     negative_power: float = option(
-        0.0, "Negatives are drawn by (weighted out-degree)^power; the paper has 0.75, 0 draws evenly.", at_least=0
+        0.0,
+        "Negatives are drawn by (weighted out-degree)^power; the paper has 0.75, 0 draws evenly.",
+        at_least=0,
     )

@@ -16,16 +16,27 @@ class TrainingConfig(Configuration):
         choices=("cosine", "constant"),
     )
     max_steps: int | None = option(
-        None, "Most steps; 2000 where no limit is given.", at_least=1, kind=int, optional=True)
+        None, "Most steps; 2000 where no limit is given.", at_least=1, kind=int, optional=True
+    )
     max_epochs: float | None = option(
-        None, "Most passes: as many sampled edges as the graph has, so often.", above=0, kind=float, optional=True
+        None,
+        "Most passes: as many sampled edges as the graph has, so often.",
+        above=0,
+        kind=float,
+        optional=True,
     )
     max_seconds: float | None = option(
-        None, "Stop after this time; the only limit that makes results depend on the clock.",
-        above=0, kind=float, optional=True,
+        None,
+        "Stop after this time; the only limit that makes results depend on the clock.",
+        above=0,
+        kind=float,
+        optional=True,
     )
     validation_share: float = option(
-        0.05, "Share of edges held out for early stopping; 0 trains on all, to the last step.", at_least=0, below=1
+        0.05,
+        "Share of edges held out for early stopping; 0 trains on all, to the last step.",
+        at_least=0,
+        below=1,
     )
     validate_every: int = option(100, "Steps between two looks at the held-out edges.", at_least=1)
     patience: int = option(10, "Stop after so many looks without a better AUC.", at_least=1)

@@ -16,7 +16,6 @@ from glace.training.history import History, Listener, Look, Progress
 from glace.training.optimizer import RowwiseAdam
 from glace.training.validation import Validation
 
-
 DEFAULT_STEPS = 2000
 """Where no limit is given: enough for the graphs in docs/results, early stopping mostly ends it sooner."""
 

@@ -37,7 +37,9 @@ class RowwiseAdam:
         for name, layer in self.sparse:
             self._step_rows(layer, *self.moments[name], number, learning_rate)
 
-    def _step_rows(self, layer: SparseInput, first: Any, second: Any, number: int, learning_rate: float) -> None:
+    def _step_rows(
+        self, layer: SparseInput, first: Any, second: Any, number: int, learning_rate: float
+    ) -> None:
         touched, gradient = layer.touched_gradient()
         rate = np.float32(learning_rate / (1 - BETAS[0] ** number))
         damping = np.float32((1 - BETAS[1] ** number) ** 0.5)

@@ -5,7 +5,7 @@ from pathlib import Path
 from glace.datasets.builders.debian import build_debian
 from glace.datasets.builders.nouns import slice_nouns
 from glace.datasets.builders.wordnet import build_wordnet
-from glace.datasets.registry import data_folder, find
+from glace.datasets.registry import data_folder, find, made
 from glace.errors import InputError
 from glace.files import check_writable
 from glace.graph.graph import Graph
@@ -27,10 +27,10 @@ def build(
     """
     dataset = find(name)
     if dataset.name == "wordnet-nouns":
-        return _build_nouns(source, _made(Path(output) if output is not None else data_folder(data_dir)))
+        return _build_nouns(source, made(Path(output) if output is not None else data_folder(data_dir)))
     if dataset.name not in _BUILDERS:
         raise InputError(f"{dataset.name} is not built but {dataset.kind}; run '{dataset.command}'")
-    path = Path(output) if output is not None else _made(data_folder(data_dir)) / dataset.file_names[0]
+    path = Path(output) if output is not None else made(data_folder(data_dir)) / dataset.file_names[0]
     check_writable(path)
     graph = _BUILDERS[dataset.name](source)
     write_npz(graph, path)
@@ -40,11 +40,3 @@ def build(
 def _build_nouns(source: str | Path | None, folder: Path) -> tuple[Graph, Path]:
     tables = slice_nouns(source)
     return tables.graph(directed=True), tables.write(folder, "wordnet-nouns")
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"cannot make the folder {folder}: {problem.strerror}; name another") from problem
-    return folder

@@ -8,10 +8,9 @@ import io
 import lzma
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,7 +27,8 @@ _TRANSLATION = re.compile(r"_dists_[^_-]+_main_i18n_Translation-en(\.lz4|\.gz|\.
 
 # In the order of their force.
 _RELATIONS = ("Pre-Depends", "Depends", "Recommends", "Suggests")
-_FIELDS = frozenset({"Package", "Section", "Provides", "Description", "Description-md5", "Tag", *_RELATIONS})
+_DESCRIPTIONS = ("Description", "Description-en", "Description-md5")
+_FIELDS = frozenset({"Package", "Section", "Provides", "Tag", *_DESCRIPTIONS, *_RELATIONS})
 
 # "libc6:any (>= 2.34) [amd64]" names libc6.
 _NAME = re.compile(r"^\s*([^\s:(\[]+)")
@@ -147,7 +147,6 @@ def _lists(folder: Path, pattern: re.Pattern[str], what: str) -> list[Path]:
 
 def _stanzas(path: Path) -> Iterator[dict[str, str]]:
     """The entries of a list, one at a time, with only the fields we use; lines of one field are joined."""
-    wanted = _FIELDS | {"Description-en"}
     fields: dict[str, str] = {}
     current = ""
     for line in _text_lines(path):
@@ -160,7 +159,7 @@ def _stanzas(path: Path) -> Iterator[dict[str, str]]:
                 fields[current] += f" {line.strip()}" if line.strip() != "." else ""
         else:
             current, _, value = line.partition(":")
-            if current in wanted:
+            if current in _FIELDS:
                 fields[current] = value.strip()
     if fields:
         yield fields
@@ -174,14 +173,12 @@ def _text_lines(path: Path) -> Iterator[str]:
         raise FormatError(f"cannot read {path}: {problem}; run 'apt update' to fetch it again") from problem
 
 
-def _open(path: Path) -> AbstractContextManager[TextIO]:
-    opener = _OPENERS.get(path.suffix, Path.open)
-    return io.TextIOWrapper(cast("io.BufferedIOBase", opener(path, "rb")), encoding="utf-8")
+def _open(path: Path) -> io.TextIOWrapper:
+    openers: dict[str, Callable[[Path, str], Any]] = {".lz4": _open_lz4, ".gz": gzip.open, ".xz": lzma.open}
+    opener = openers.get(path.suffix, Path.open)
+    return io.TextIOWrapper(opener(path, "rb"), encoding="utf-8")
 
 
-def _open_lz4(path: Path, _mode: str) -> io.BufferedIOBase:
+def _open_lz4(path: Path, _mode: str) -> Any:
     # apt keeps its lists as lz4 frames, which the standard library cannot read and Arrow can.
-    return cast("io.BufferedIOBase", pa.input_stream(str(path), compression="lz4"))
-
-
-_OPENERS: dict[str, Callable[[Path, str], object]] = {".lz4": _open_lz4, ".gz": gzip.open, ".xz": lzma.open}
+    return pa.input_stream(str(path), compression="lz4")

@@ -107,7 +107,9 @@ def tables_of(synsets: Sequence[Synset], names: Sequence[str]) -> Tables:
     try:
         pairs = [(name_of[synset.key], name_of[each]) for synset in synsets for each in synset.links()]
     except KeyError as missing:
-        raise FormatError(f"a pointer leads to {missing}, but no synset is there; take all files from one version")
+        raise FormatError(
+            f"a pointer leads to {missing}, but no synset is there; take all files from one version"
+        ) from missing
     nodes = {
         "id": list(names),
         "label": [synset.file for synset in synsets],
@@ -170,7 +172,7 @@ def _key(part: str, offset: str) -> str:
 
 def _read_senses(folder: str | Path | None, letters: set[str]) -> dict[tuple[str, str], int]:
     """(word in lower case, key of synset) -> sense number, 1 for the most common."""
-    senses = {}
+    senses: dict[tuple[str, str], int] = {}
     for part in PARTS:
         letter = "r" if part == "adv" else part[0]
         if letter not in letters:

@@ -1,0 +1,200 @@
+"""The model file: nothing in it is trusted, nothing in it is executed."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import glace
+from glace import container
+from glace.errors import FormatError, InputError
+from glace.estimator.model_file import KIND, VERSION, load_embedding, load_model
+from tests.conftest import small
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A model file small enough to try every byte of it."""
+    graph = glace.from_arrays(np.array([[0, 1], [1, 2], [2, 3], [3, 4]]), np.eye(5, 3), ids=list("abcde"))
+    model = glace.GLACE(**small(dim=1, hidden=2, max_steps=2, validation_share=0)).fit(graph)
+    path = tmp_path_factory.mktemp("tiny") / "m.glace"
+    model.save(path)
+    return path
+
+
+def test_every_flipped_byte_is_noticed(tiny, tmp_path):
+    whole, damaged = tiny.read_bytes(), tmp_path / "damaged"
+    assert len(load_model(tiny).embedding_) == 5
+    for place in range(len(whole)):
+        content = bytearray(whole)
+        content[place] ^= 1 << (place % 8)
+        damaged.write_bytes(content)
+        with pytest.raises(FormatError):
+            load_model(damaged)
+
+
+@pytest.mark.parametrize("value", [0, 9, 32, 255])
+def test_every_byte_set_to_something_else_is_noticed(tiny, tmp_path, value):
+    """Also where the change is still good JSON, such as a tab for a blank."""
+    whole, damaged = tiny.read_bytes(), tmp_path / "damaged"
+    for place in range(len(whole)):
+        if whole[place] != value:
+            damaged.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+            with pytest.raises(FormatError):
+                load_model(damaged)
+
+
+def test_cut_off_and_lengthened_files_are_refused(tiny, tmp_path):
+    whole, damaged = tiny.read_bytes(), tmp_path / "damaged"
+    for content in [whole[:size] for size in range(1, len(whole), 13)] + [whole + b"\0"]:
+        damaged.write_bytes(content)
+        with pytest.raises(FormatError):
+            load_model(damaged)
+
+
+@given(st.binary(min_size=1, max_size=200))
+def test_junk_is_refused(tmp_path_factory, junk):
+    path = tmp_path_factory.mktemp("junk") / "m"
+    path.write_bytes(junk)
+    with pytest.raises(FormatError, match="not a file written by glace"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "other"}, "not a usable model file"),
+        ({"options": {"dim": 0}}, "not a usable model file: dim must be"),
+        ({"options": {"surprise": 1}}, "not a usable model file"),
+        ({"width": 10**12}, "have the shape .*, not the stated one"),
+        ({"dissimilarity": "cosine"}, "unknown dissimilarity"),
+    ],
+)
+def test_contradictions_inside_are_refused(tiny, tmp_path, change, message):
+    metadata, arrays = container.read(tiny, KIND, VERSION)
+    content = {key: metadata[key] for key in metadata if key not in ("checksum", "kind", "format_version")}
+    container.write(tmp_path / "m", KIND, VERSION, content | change, arrays)
+    with pytest.raises(FormatError, match=message):
+        load_model(tmp_path / "m")
+
+
+def test_weights_that_are_not_finite_are_refused(tiny, tmp_path):
+    metadata, arrays = container.read(tiny, KIND, VERSION)
+    content = {key: metadata[key] for key in metadata if key not in ("checksum", "kind", "format_version")}
+    name = "weights|encoders.first.head.mean.bias"
+    container.write(tmp_path / "m", KIND, VERSION, content, arrays | {name: np.array([np.nan], np.float32)})
+    with pytest.raises(FormatError, match="are not all finite"):
+        load_model(tmp_path / "m")
+
+
+def test_another_version_and_another_kind_are_named(tmp_path):
+    container.write(tmp_path / "new", KIND, 99, {}, {})
+    with pytest.raises(FormatError, match="has format version 99, but this glace reads version 1"):
+        load_model(tmp_path / "new")
+    container.write(tmp_path / "other", "glace-checkpoint", 1, {}, {})
+    with pytest.raises(FormatError, match="is not a glace-model file but a glace-checkpoint file"):
+        load_model(tmp_path / "other")
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(InputError, match="no file .*nowhere"):
+        load_model(tmp_path / "nowhere")
+
+
+def test_large_embeddings_lie_beside_the_model(fitted, tmp_path):
+    fitted.save(tmp_path / "m", embedding="beside")
+    assert (tmp_path / "m.arrow").exists()
+    for path in (tmp_path / "m", tmp_path / "m.arrow"):
+        np.testing.assert_array_equal(load_embedding(path).variance, fitted.embedding_.variance)
+    content = bytearray((tmp_path / "m.arrow").read_bytes())
+    content[2000] ^= 1
+    (tmp_path / "m.arrow").write_bytes(content)
+    with pytest.raises(FormatError, match="is damaged or belongs to another model"):
+        load_model(tmp_path / "m")
+    (tmp_path / "m.arrow").unlink()
+    with pytest.raises(FormatError, match="needs the file .*arrow beside it"):
+        load_model(tmp_path / "m")
+
+
+def test_where_the_embedding_goes_is_a_choice_of_three(fitted, tmp_path):
+    with pytest.raises(InputError, match="embedding must be 'auto', 'inside' or 'beside'"):
+        fitted.save(tmp_path / "m", embedding="elsewhere")
+
+
+def test_a_failed_write_leaves_the_old_file(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    fitted.save(path)
+    before = path.read_bytes()
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    with pytest.raises(InputError, match="cannot write .*: no space left on device"):
+        fitted.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_metadata_is_readable_by_any_safetensors_reader(tiny):
+    from safetensors import safe_open
+
+    with safe_open(tiny, framework="numpy") as opened:
+        content = json.loads(opened.metadata()["glace"])
+    assert content["kind"] == "glace-model"
+    assert content["format_version"] == 1
+    assert content["options"]["hidden"] == 2
+
+
+AUDIT = """
+import pickle, sys
+from pathlib import Path
+
+import glace
+from glace import container
+
+# The hook sees every class a pickle looks up, the replaced functions every pickle that needs no class.
+def hook(event, arguments):
+    if event == "pickle.find_class":
+        raise SystemExit(f"unpickling {arguments}")
+
+def refuse(*arguments, **options):
+    raise SystemExit("unpickling")
+
+sys.addaudithook(hook)
+pickle.load = pickle.loads = pickle.Unpickler = pickle._Unpickler = refuse
+model, parquet, npz, arrow, graph, edges, checkpoint = map(Path, sys.argv[1:])
+glace.load(model)
+for path in (model, parquet, npz, arrow):
+    glace.load_embedding(path)
+glace.read_npz(graph)
+glace.read_graph(edges)
+container.read(checkpoint, "glace-checkpoint", 1)
+print("loaded without unpickling")
+"""
+
+
+def test_no_file_is_ever_unpickled(fitted, planted, tmp_path):
+    """An audit hook sees every class a pickle looks up; loading all kinds of files must show it none."""
+    fitted.save(tmp_path / "m")
+    embeddings = [tmp_path / f"e.{ending}" for ending in ("parquet", "npz", "arrow")]
+    for path in embeddings:
+        glace.write_embedding(fitted.embedding_, path)
+    glace.write_npz(planted, tmp_path / "g.npz")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    glace.GLACE(**small(max_steps=1)).fit(planted, checkpoint=tmp_path / "c", checkpoint_seconds=0)
+    arguments = [tmp_path / "m", *embeddings, tmp_path / "g.npz", tmp_path / "e.csv", tmp_path / "c"]
+    done = subprocess.run(
+        [sys.executable, "-c", AUDIT, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "loaded without unpickling\n", done.stderr + done.stdout
+
+
+def test_a_pickle_inside_an_npz_is_refused_not_run(tmp_path):
+    np.savez(tmp_path / "e.npz", ids=np.array([{"a": 1}], dtype=object), mean=np.zeros((1, 1)))
+    with pytest.raises(FormatError, match="cannot read"):
+        load_embedding(tmp_path / "e.npz")
