@@ -165,15 +165,19 @@ def hook(event, arguments):
 def refuse(*arguments, **options):
     raise SystemExit("unpickling")
 
+def load_all(model, parquet, npz, arrow, graph, edges, checkpoint):
+    glace.load(model)
+    for path in (model, parquet, npz, arrow):
+        glace.load_embedding(path)
+    glace.read_npz(graph)
+    glace.read_graph(edges)
+    container.read(checkpoint, "glace-checkpoint", 1)
+
+paths = [Path(each) for each in sys.argv[1:]]
+load_all(*paths)  # libraries are imported; from here on nothing may be unpickled
 sys.addaudithook(hook)
 pickle.load = pickle.loads = pickle.Unpickler = pickle._Unpickler = refuse
-model, parquet, npz, arrow, graph, edges, checkpoint = map(Path, sys.argv[1:])
-glace.load(model)
-for path in (model, parquet, npz, arrow):
-    glace.load_embedding(path)
-glace.read_npz(graph)
-glace.read_graph(edges)
-container.read(checkpoint, "glace-checkpoint", 1)
+load_all(*paths)
 print("loaded without unpickling")
 """
 
