@@ -11,13 +11,14 @@ import glace
 HOME = {name: home.partition(":")[0] for name, home in glace._HOME.items()}
 SOURCE = Path(__file__).parents[1] / "src" / "glace"
 
-BASE = {"errors", "rng", "records", "ids", "files", "options", "container"}
+BASE = {"errors", "rng", "records", "ids", "files", "options", "container", "archive"}
 MAY_IMPORT = {
     "errors": set(),
     "rng": {"errors"},
     "files": {"errors"},
     "ids": {"errors"},
     "options": {"errors"},
+    "archive": {"errors"},
     "container": {"errors", "files"},
     "records": {"errors", "files"},
     "kernels": {"errors"},

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 KNOWN = ("n:dog", "n:piano", "n:apple")
 INVENTED = (
-    ("a small furry pet", "a small domesticated furry mammal kept as a pet, with whiskers and a long tail"),
-    (
-        "a stringed instrument",
-        "a musical instrument with strings stretched over a wooden body, played with a bow",
-    ),
+    "a small wild cat with spotted fur that hunts at night",
+    "a sweet dessert of baked dough filled with fruit",
 )
 TEST_SHARE = 0.1
 
@@ -85,10 +82,10 @@ def _show_certainty(embedding: "Embedding", graph: "Graph", screen: Screen) -> N
 
 
 def _show_invented(model: "GLACE", screen: Screen) -> None:
-    new = model.transform([text for _, text in INVENTED])
+    new = model.transform(INVENTED)
     rows, _ = model.embedding_.nearest_to(new.gaussian, 5)
     screen.say("new nodes, placed by their words alone:")
-    for (_, text), places in zip(INVENTED, rows, strict=True):
+    for text, places in zip(INVENTED, rows, strict=True):
         screen.say(f'  "{text}"')
         screen.say("    is near " + ", ".join(str(model.embedding_.ids[place]) for place in places))
     screen.say()

@@ -1,7 +1,6 @@
 """Embeddings as files: Parquet and npz to exchange, Arrow to map into memory, CSV for other programs."""
 
 import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from glace.archive import read_members
 from glace.errors import FormatError, GlaceError, InputError
 from glace.files import existing, replacing
 from glace.gaussian.embedding import Embedding
@@ -30,15 +30,7 @@ def read_embedding(path: str | Path) -> Embedding:
     source = existing(path, "an embedding file")
     try:
         embedding: Embedding = reader(source)
-    except (
-        pa.ArrowException,
-        zipfile.BadZipFile,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        EOFError,
-    ) as problem:
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
         detail = (
             str(problem)
             if isinstance(problem, GlaceError)
@@ -127,15 +119,21 @@ def _write_npz(embedding: Embedding, path: Path) -> None:
 
 
 def _read_npz(path: Path) -> Embedding:
-    with path.open("rb") as source, np.load(source, allow_pickle=False) as opened:
-        variance = opened["variance"] if "variance" in opened.files else None
-        return Embedding(
-            NodeIds(opened["ids"]),
-            opened["mean"],
-            variance,
-            str(opened["dissimilarity"]),
-            float(opened["offset"]),
-        )
+    names = ("ids", "mean", "variance", "dissimilarity", "offset")
+    arrays = {name: member.array() for name, member in read_members(path, names).items()}
+    return Embedding(
+        NodeIds(arrays["ids"].tolist()),
+        _numbers(arrays["mean"]),
+        _numbers(arrays["variance"]) if "variance" in arrays else None,
+        str(arrays["dissimilarity"]),
+        float(arrays["offset"]),
+    )
+
+
+def _numbers(array: Any) -> Any:
+    if array.dtype.kind != "f":
+        raise FormatError(f"means and variances must be floating-point numbers, not {array.dtype}")
+    return array.astype(np.float32, copy=False)
 
 
 def _write_csv(embedding: Embedding, path: Path) -> None:

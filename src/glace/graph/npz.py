@@ -1,14 +1,9 @@
 """Graphs in one .npz file, in the layout of the published Graph2Gauss files; no pickle is ever loaded.
 
-A file is untrusted: sizes are compared before anything is unpacked, and every array is checked before use.
+A file is untrusted: every array is checked before use, see also `glace.archive`.
 """
 
-import io
-import lzma
 import math
-import struct
-import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from glace.archive import MAX_BYTES, Member, read_members
 from glace.errors import FormatError, InputError
 from glace.files import existing, replacing
 from glace.graph.arrays import edges_of
@@ -24,22 +20,7 @@ from glace.graph.graph import Categories, Graph, build
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 
-MAX_BYTES = 1 << 30
-MAX_RATIO = 50  # real graphs pack to a tenth at best; a zip bomb to a thousandth
-
 MAX_COLUMNS = 2**31 - 1
-
-# RuntimeError is an encrypted member or (NotImplementedError) a compression that Python does not know.
-BROKEN_ZIP = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    OSError,
-    EOFError,
-    ValueError,
-    RuntimeError,
-)
 
 # The kinds of number (numpy's letters) each member may hold.
 NUMBERS = {
@@ -50,9 +31,7 @@ NUMBERS = {
 # Names are a convenience: published files hold some of them pickled, and those are left out.
 NAMES = ("node_names", "label_names", "type_names", "vocabulary_words")
 
-HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-
-Members = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, npt.NDArray[Any]]
 
 
 def read_npz(path: str | Path, *, directed: bool = False, max_bytes: int = MAX_BYTES) -> Graph:
@@ -63,9 +42,9 @@ def read_npz(path: str | Path, *, directed: bool = False, max_bytes: int = MAX_B
     that unpacks to more than `max_bytes` and to 50 times its size is refused.
     """
     source = existing(path, "a graph in an .npz file")
-    contents = _contents(source, max_bytes)
+    members = read_members(source, {*NUMBERS, *NAMES}, max_bytes)
     try:
-        return _graph(_arrays(contents), directed)
+        return _graph(_arrays(members), directed)
     except (InputError, FormatError) as problem:
         raise FormatError(f"{source.name}: {problem}") from problem
 
@@ -77,62 +56,21 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         np.savez_compressed(opened, allow_pickle=False, **members)
 
 
-def _contents(path: Path, max_bytes: int) -> dict[str, bytes]:
-    """The members of the file that have a meaning here, unpacked, their checksums compared."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            held = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            wanted = {name: info for name, info in held.items() if name in NUMBERS or name in NAMES}
-            _check_sizes(path, wanted, max_bytes)
-            return {name: archive.read(info) for name, info in wanted.items()}
-    except InputError:
-        raise
-    except BROKEN_ZIP as problem:
-        raise FormatError(
-            f"{path.name} is no whole .npz file: {problem}; fetch or write it again"
-        ) from problem
-
-
-def _check_sizes(path: Path, wanted: dict[str, zipfile.ZipInfo], max_bytes: int) -> None:
-    # zipfile reads no more of a member than the size it declares, so the declared sizes are bounds.
-    unpacked, packed = sum(info.file_size for info in wanted.values()), path.stat().st_size
-    if unpacked > max_bytes and unpacked > MAX_RATIO * packed:
-        raise InputError(
-            f"{path.name} has {packed:,} bytes but unpacks to {unpacked:,}, as files made to fill the "
-            f"memory do; if you trust it, pass max_bytes={unpacked}"
-        )
-
-
-def _arrays(contents: dict[str, bytes]) -> Members:
-    arrays = {name: _array(name, content) for name, content in contents.items()}
+def _arrays(members: dict[str, Member]) -> Arrays:
+    arrays = {name: _array(name, member) for name, member in members.items()}
     return {name: array for name, array in arrays.items() if array is not None}
 
 
-def _array(name: str, content: bytes) -> npt.NDArray[Any] | None:
-    """One member, by its header; None for names that are not plain strings."""
-    dtype, shape, start = _header(name, content)
-    if name in NAMES and (dtype.kind != "U" or len(shape) != 1):
+def _array(name: str, member: Member) -> npt.NDArray[Any] | None:
+    """One member, checked; None for names that are not plain strings."""
+    if name in NAMES and (member.dtype.kind != "U" or len(member.shape) != 1):
         return None
-    if dtype.hasobject:
-        raise FormatError(
-            f"{name} holds Python objects, which could run code when loaded; store it as numbers"
-        )
-    if name in NUMBERS and dtype.kind not in NUMBERS[name]:
-        raise FormatError(f"{name} holds {dtype}, not numbers of the kind wanted")
-    if len(shape) != 1:
-        raise FormatError(f"{name} has the shape {shape}; wanted one dimension")
-    size = len(content) - start
-    if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != size:
-        raise FormatError(f"{name} says it is {shape} of {dtype}, but holds {size:,} bytes")
-    array = np.frombuffer(content, dtype=dtype, offset=start)
-    return _checked_text(name, array) if dtype.kind == "U" else _native(array)
-
-
-def _checked_text(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    letters = array.view(f"{array.dtype.byteorder}u4")
-    if ((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any():
-        raise FormatError(f"{name} holds letters that Unicode does not have")
-    return array
+    array = member.array()
+    if name in NUMBERS and array.dtype.kind not in NUMBERS[name]:
+        raise FormatError(f"{name} holds {array.dtype}, not numbers of the kind wanted")
+    if array.ndim != 1:
+        raise FormatError(f"{name} has the shape {array.shape}; wanted one dimension")
+    return array if name in NAMES else _native(array)
 
 
 def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -143,17 +81,7 @@ def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
 
 
-def _header(name: str, content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    stream = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(stream)
-        shape, _, dtype = HEADERS[version](stream)
-    except Exception as problem:  # numpy evaluates the header's text; a damaged one can fail in many ways
-        raise FormatError(f"{name} has no npy header of version 1 or 2: {problem!r}") from problem
-    return dtype, shape, stream.tell()
-
-
-def _graph(members: Members, directed: bool) -> Graph:
+def _graph(members: Arrays, directed: bool) -> Graph:
     adjacency = _csr(members, "adj")
     count = adjacency.shape[0]
     if adjacency.shape != (count, count):
@@ -172,7 +100,7 @@ def _graph(members: Members, directed: bool) -> Graph:
     )
 
 
-def _csr(members: Members, matrix: str) -> sp.csr_array:
+def _csr(members: Arrays, matrix: str) -> sp.csr_array:
     parts = [f"{matrix}_{part}" for part in ("data", "indices", "indptr", "shape")]
     absent = [name for name in parts if name not in members]
     if absent:
@@ -211,7 +139,7 @@ def _dense_if_full(attributes: sp.csr_array | None) -> Any:
     return attributes
 
 
-def _ids(members: Members, count: int) -> NodeIds:
+def _ids(members: Arrays, count: int) -> NodeIds:
     names = members.get("node_names")
     if names is not None and len(names) == count and len(np.unique(names)) == count:
         return NodeIds(names.tolist())
@@ -222,7 +150,7 @@ def _ids(members: Members, count: int) -> NodeIds:
     return NodeIds(members["ids"])
 
 
-def _categories(members: Members, values: str, names: str, count: int) -> Categories | None:
+def _categories(members: Arrays, values: str, names: str, count: int) -> Categories | None:
     if values not in members:
         return None
     codes = members[values]
@@ -241,7 +169,7 @@ def _categories(members: Members, values: str, names: str, count: int) -> Catego
     return Categories(np.where(codes < 0, -1, codes).astype(np.int32), known)
 
 
-def _vocabulary(members: Members, attributes: sp.csr_array | None) -> TextVocabulary | None:
+def _vocabulary(members: Arrays, attributes: sp.csr_array | None) -> TextVocabulary | None:
     words, idf = members.get("vocabulary_words"), members.get("vocabulary_idf")
     if words is None or idf is None:
         return None
@@ -252,13 +180,13 @@ def _vocabulary(members: Members, attributes: sp.csr_array | None) -> TextVocabu
     return TextVocabulary(tuple(words.tolist()), idf.astype(np.float64))
 
 
-def _adjacency_members(graph: Graph) -> Members:
+def _adjacency_members(graph: Graph) -> Arrays:
     pairs, weights = graph.edges_and_weights()
     shape = (graph.num_nodes, graph.num_nodes)
     return _matrix_members("adj", sp.csr_array((weights, (pairs[:, 0], pairs[:, 1])), shape=shape))
 
 
-def _attribute_members(graph: Graph) -> Members:
+def _attribute_members(graph: Graph) -> Arrays:
     if graph.attributes is None:
         return {}
     if sp.issparse(graph.attributes):
@@ -271,7 +199,7 @@ def _attribute_members(graph: Graph) -> Members:
     )
 
 
-def _matrix_members(name: str, matrix: sp.csr_array) -> Members:
+def _matrix_members(name: str, matrix: sp.csr_array) -> Arrays:
     # One width of index for one size of matrix, whatever scipy chose: the bytes depend on the graph alone.
     width = np.int32 if max(*matrix.shape, matrix.nnz) < 2**31 else np.int64
     return {
@@ -282,8 +210,8 @@ def _matrix_members(name: str, matrix: sp.csr_array) -> Members:
     }
 
 
-def _name_members(graph: Graph) -> Members:
-    members: Members = {}
+def _name_members(graph: Graph) -> Arrays:
+    members: Arrays = {}
     if graph.ids.are_strings:
         members["node_names"] = _strings(graph.ids, "id")
     elif graph.ids != NodeIds.numbered(graph.num_nodes):
