@@ -40,7 +40,7 @@ from glace.training.config import TrainingConfig
         ({"patience": 0}, "patience must be"),
         ({"activation": "tanh"}, "activation must be 'relu' or 'linear'"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
-        ({"threads": 0}, "threads must be a whole number of at least 1 or None"),
+        ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
         ({"dimension": 3}, "unknown option 'dimension'; known: dim, hidden,"),
     ],
 )

@@ -21,10 +21,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
     temporary = _temporary_beside(target)
     try:
         yield temporary
+        _permit(temporary)
         _sync(temporary)
         temporary.replace(target)
         _sync(target.parent)
-    except OSError as problem:
+    except Exception as problem:
+        if not _is_of_the_system(problem):
+            raise
         raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
     finally:
         temporary.unlink(missing_ok=True)
@@ -35,6 +38,8 @@ def check_writable(path: str | Path) -> None:
     target = Path(path)
     if target.is_dir():
         raise InputError(f"cannot write {target}: it is a folder; name a file in it")
+    if target.exists() and not target.is_file():  # a rename would put a file in the place of /dev/null
+        raise InputError(f"cannot write {target}: it is a device or pipe; name an ordinary file")
     if not target.parent.is_dir():
         raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
     try:
@@ -72,12 +77,15 @@ def existing(path: str | Path, what: str) -> Path:
 def _temporary_beside(target: Path) -> Path:
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
-    # mkstemp makes files only their owner can read; a result should have the permissions of any new file.
+    return Path(name)
+
+
+def _permit(temporary: Path) -> None:
+    # mkstemp, and safetensors after it, make files only their owner can read; a result should have the
+    # permissions of any new file.
     mask = os.umask(0)
     os.umask(mask)
-    temporary = Path(name)
     temporary.chmod(0o666 & ~mask)
-    return temporary
 
 
 def _sync(path: Path) -> None:
@@ -92,5 +100,10 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _reason(problem: OSError) -> str:
-    return (problem.strerror or str(problem)).lower()
+def _is_of_the_system(problem: Exception) -> bool:
+    # Libraries written in Rust, such as safetensors, raise errors of their own and only say "(os error 28)".
+    return isinstance(problem, OSError) or "(os error " in str(problem)
+
+
+def _reason(problem: Exception) -> str:
+    return (getattr(problem, "strerror", None) or str(problem)).lower()

@@ -63,7 +63,7 @@ def stopped(planted, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"threads": 2}, "threads was 1 and is 2"),
+        ({"threads": 2}, "options.threads was 1 and is 2"),
         ({"learning_rate": 0.5}, r"options.learning_rate was 0.01 and is 0.5"),
         ({"seed": 5}, "options.seed was 0 and is 5"),
     ],

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from glace.cli.arguments import DataDir, Json, Quiet
+from glace.cli.arguments import DataDir, Json, Quiet, check_outputs
 from glace.cli.screen import Screen, file_size
 
 app = typer.Typer(help="Graphs by name: list them, describe, download or build one.", no_args_is_help=True)
@@ -35,6 +35,7 @@ def info(name: Name, data_dir: DataDir = None, json: Json = None, quiet: Quiet =
     from glace.datasets.registry import stored
     from glace.records import Record, provenance
 
+    check_outputs(json)
     dataset, screen = datasets.find(name), Screen(quiet)
     facts = {"summary": dataset.summary, "source": dataset.source, "licence": dataset.licence}
     if dataset.kind == "bundled" or stored(dataset, data_dir):
@@ -42,7 +43,7 @@ def info(name: Name, data_dir: DataDir = None, json: Json = None, quiet: Quiet =
     else:
         facts["get it by"] = dataset.command
     screen.say(name)
-    screen.facts(facts.items())
+    screen.facts((fact, value) for fact, value in facts.items() if value is not None)
     if json:
         Record("dataset", {"name": name, **facts}, provenance()).write(json)
 
@@ -63,10 +64,10 @@ def build(
     name: Name,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="Folder of the source files [default: where Debian has them]."),
+        typer.Option("--from", help="Folder of the source files; by default where Debian has them."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write it [default: the data folder].")
+        Path | None, typer.Option("--output", "-o", help="Where to write it; by default the data folder.")
     ] = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
@@ -75,7 +76,8 @@ def build(
     from glace import datasets
 
     screen = Screen(quiet)
-    screen.say(f"building {name} ...")
+    if datasets.find(name).kind != "downloaded":
+        screen.say(f"building {name} ...")
     graph, path = datasets.build(name, source, output, data_dir)
     screen.say(repr(graph))
     screen.say(f"wrote {path}")

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, Quiet, Threads
+from glace.cli.arguments import Json, Quiet, Threads, check_outputs
 from glace.cli.screen import Screen
+from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.estimator.estimator import GLACE
@@ -26,7 +27,7 @@ def demo(
         "glace-demo"
     ),
     seed: Annotated[int, typer.Option(help="Decides all random draws.")] = 0,
-    threads: Threads = None,
+    threads: Threads = 1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -36,12 +37,14 @@ def demo(
     from glace.records import Record, provenance
 
     screen = Screen(quiet)
-    output.mkdir(parents=True, exist_ok=True)
+    files = _files(output)
+    check_outputs(*files, json)
+    model = glace.GLACE(seed=seed, threads=threads)
+    model.settings()
     graph = glace.datasets.load("wordnet-nouns")
     screen.say(f"wordnet-nouns: {graph!r}")
     known, held_out = glace.hold_out(graph, TEST_SHARE, glace.Streams(seed).numpy("demo"))
     screen.say(f"{len(held_out.edges):,} edges are held out for the test; training on the rest")
-    model = glace.GLACE(seed=seed, threads=threads)
     with screen.training() as listener:
         model.fit(known, listener=listener)
     ours, raw = link_prediction(model.embedding_, held_out), attribute_prediction(known, held_out)
@@ -52,8 +55,7 @@ def demo(
     _show_neighbors(model.embedding_, screen)
     _show_certainty(model.embedding_, graph, screen)
     _show_invented(model, screen)
-    files = _write(model, graph, output, seed, screen)
-    screen.say("wrote " + ", ".join(str(path) for path in files))
+    _write(model, graph, files, seed, screen)
     if json:
         values = {"auc": ours.auc, "ap": ours.ap, "attributes_auc": raw.auc, "attributes_ap": raw.ap}
         values["seconds"] = model.history_.seconds
@@ -91,17 +93,33 @@ def _show_invented(model: "GLACE", screen: Screen) -> None:
     screen.say()
 
 
-def _write(model: "GLACE", graph: "Graph", output: Path, seed: int, screen: Screen) -> list[Path]:
-    from glace.gaussian.embedding_file import write_embedding
-    from glace.report.map import draw_map, layout
+def _files(folder: Path) -> list[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"cannot make the folder {folder}: {problem.strerror}; name another") from problem
+    return [folder / name for name in ("nouns.glace", "nouns.parquet", "map.png")]
 
-    files = [output / name for name in ("nouns.glace", "nouns.parquet", "map.png")]
+
+def _write(model: "GLACE", graph: "Graph", files: list[Path], seed: int, screen: Screen) -> None:
+    from glace.gaussian.embedding_file import write_embedding
+
     model.save(files[0])
     write_embedding(model.embedding_, files[1])
+    screen.say(f"wrote {files[0]}, {files[1]}")
+    try:
+        _draw(model, graph, files[2], seed, screen)
+    except InputError as problem:  # the libraries that draw are not installed; the demo is complete without
+        screen.say(f"no map: {problem}")
+
+
+def _draw(model: "GLACE", graph: "Graph", path: Path, seed: int, screen: Screen) -> None:
+    from glace.report.map import draw_map, layout
+
     assert graph.labels is not None
     screen.say("drawing the map (t-SNE of the means) ...")
     positions = layout(model.embedding_, seed=seed)
     marks = [(graph.ids.position(node), str(node).removeprefix("n:")) for node in KNOWN]
     title = f"{graph.num_nodes:,} noun synsets of WordNet: means of their Gaussians, by t-SNE"
-    draw_map(positions, graph.labels.codes, graph.labels.names, files[2], title, marks)
-    return files
+    draw_map(positions, graph.labels.codes, graph.labels.names, path, title, marks)
+    screen.say(f"wrote {path}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from glace.cli.arguments import Json, ModelFile, NoHeader, Quiet, Threads
+from glace.cli.arguments import Json, ModelFile, NoHeader, Quiet, Threads, check_outputs
 from glace.cli.screen import Screen, file_size
 from glace.errors import InputError
 
@@ -22,20 +22,20 @@ def embed(
         Path | None, typer.Option(help="Table of texts: id, text; for a model fitted on texts.")
     ] = None,
     no_header: NoHeader = False,
-    threads: Threads = None,
+    threads: Threads = 1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Give new nodes their Gaussian from attributes or texts alone."""
     from glace.estimator.model_file import load_model
-    from glace.files import check_writable
     from glace.gaussian.embedding_file import write_embedding
     from glace.graph.io import read_rows
     from glace.records import Record, provenance
 
     if (attributes is None) == (texts is None):
-        raise InputError("give --attributes FILE or --texts FILE; one of them")
-    check_writable(output)
+        came = "neither" if texts is None else "both"
+        raise InputError(f"give --attributes FILE or --texts FILE, one of them; {came} came")
+    check_outputs(output, json, inputs=[model, attributes, texts])
     fitted = load_model(model).set_params(threads=threads)
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     assert path is not None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from glace.cli.arguments import AnyEmbedding, Quiet
+from glace.cli.arguments import AnyEmbedding, Quiet, check_outputs
 from glace.cli.screen import Screen, file_size
 
 
@@ -20,6 +20,7 @@ def export(
     from glace.estimator.model_file import load_embedding
     from glace.gaussian.embedding_file import write_embedding
 
+    check_outputs(output, inputs=[model])
     embedding = load_embedding(model)
     write_embedding(embedding, output)
     Screen(quiet).say(f"wrote {output}: {embedding!r} ({file_size(output)})")

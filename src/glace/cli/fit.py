@@ -16,6 +16,7 @@ from glace.cli.arguments import (
     NoHeader,
     Quiet,
     Texts,
+    check_outputs,
     load_graph,
     parsed,
     with_options,
@@ -56,16 +57,15 @@ def fit(
 ) -> None:
     """Learn a Gaussian for every node of a graph and write a model file."""
     from glace.estimator.estimator import ESTIMATORS
-    from glace.files import check_writable
 
     screen = Screen(quiet)
     if method not in ESTIMATORS:
         raise InputError(f"method must be one of {', '.join(ESTIMATORS)}, not {method!r}")
     model = ESTIMATORS[method](**parsed(options))
-    model.settings()
-    for path in (output, json):
-        if path is not None:
-            check_writable(path)
+    model.settings().model.resolved_dissimilarity(directed, model.gaussian)
+    if not checkpoint_seconds >= 0:
+        raise InputError(f"--checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
+    check_outputs(output, json, inputs=[graph, edges, attributes, texts])
     found = load_graph(
         graph, edges, attributes, texts,
         directed=directed, missing=missing, no_header=no_header, data_dir=data_dir,
@@ -80,7 +80,7 @@ def fit(
     model.save(output)
     _checkpoint_of(output).unlink(missing_ok=True)
     values = _result(model)
-    screen.facts(values.items())
+    _show(model, values, screen)
     screen.say(f"wrote {output} ({file_size(output)})")
     if json:
         _record(model, found, str(graph or edges), values).write(json)
@@ -94,7 +94,7 @@ def _train(
         screen.say(
             f"going on from {checkpoint}"
             if resume
-            else f"{checkpoint} is left aside; --resume goes on from it"
+            else f"starting anew; {checkpoint}, which --resume would go on from, will be replaced"
         )
     elif resume:
         screen.say(f"there is no {checkpoint}: starting from the beginning")
@@ -130,6 +130,22 @@ def _result(model: "GLACE") -> dict[str, Any]:
         "edges_per_second": round(history.step * model.batch / max(history.seconds, 1e-9)),
         "peak_rss_mb": peak_rss_mb(),
     }
+
+
+def _show(model: "GLACE", values: dict[str, Any], screen: Screen) -> None:
+    history, facts = model.history_, {}
+    if history.best:
+        best = history.best
+        facts["held-out edges"] = (
+            f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (the best, at step {best.step:,}, is kept)"
+        )
+    early = ", no better for a while" if history.is_over(model.patience) else ""
+    facts["training"] = (
+        f"{history.step:,} steps in {history.seconds:.1f} s{early}  ({values['edges_per_second']:,} edges/s)"
+    )
+    if values["peak_rss_mb"] is not None:
+        facts["peak memory"] = in_bytes(values["peak_rss_mb"] * 1e6)
+    screen.facts(facts.items())
 
 
 def _record(model: "GLACE", graph: "Graph", name: str, values: dict[str, Any]) -> Any:

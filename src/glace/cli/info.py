@@ -13,6 +13,7 @@ from glace.cli.arguments import (
     NoHeader,
     Quiet,
     Texts,
+    check_outputs,
     load_graph,
 )
 from glace.cli.screen import Screen
@@ -36,6 +37,7 @@ def info(
     """Show the size of a graph and what was found in it."""
     from glace.records import Record, provenance
 
+    check_outputs(json, inputs=[graph, edges, attributes, texts])
     found = load_graph(
         graph, edges, attributes, texts,
         directed=directed, missing=missing, no_header=no_header, data_dir=data_dir,
@@ -43,7 +45,7 @@ def info(
     screen = Screen(quiet)
     facts = graph_facts(found)
     screen.say(str(graph or edges))
-    screen.facts(facts.items())
+    screen.facts((name, value) for name, value in facts.items() if value is not None)
     for line in found.findings.lines():
         screen.say(f"  {line}")
     if json:

@@ -1,22 +1,31 @@
 """The entry point: verbs, and what becomes of errors."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Annotated
 
 import typer
 
+from glace import __version__
 from glace.cli import datasets, demo, embed, export, fit, info, neighbors, score
 from glace.errors import GlaceError, TrainingDiverged
+from glace.estimator.settings import STAGES
 
-HELP = """One Gaussian per node of an attributed graph: a mean and a variance, from attributes and edges.
+# A paragraph is one line: typer keeps every line break of a help text.
+HELP = (
+    "One Gaussian per node of an attributed graph: a mean and a variance, from attributes and edges.\n\n"
+    "A GRAPH is the name of a dataset (see `glace datasets list`), an .npz file in the Graph2Gauss layout, or a "
+    "table of edges (.csv, .tsv, .parquet). A graph with attributes or texts in another table is given by "
+    "--edges with --attributes or --texts.\n\n"
+    "Exit codes: 0 done, 1 a fault in glace, 2 bad input or usage, 3 training diverged, 130 interrupted."
+)
 
-A GRAPH is the name of a dataset (see `glace datasets list`), an .npz file in the Graph2Gauss layout, or a
-table of edges (.csv, .tsv, .parquet); or give --edges with --attributes or --texts.
-
-Exit codes: 0 done, 1 a fault in glace, 2 bad input or usage, 3 training diverged, 130 interrupted."""
-
-app = typer.Typer(name="glace", help=HELP, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="glace", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
 app.command("info")(info.info)
 app.command("fit")(fit.fit)
 app.command("embed")(embed.embed)
@@ -27,6 +36,21 @@ app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.demo)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"glace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options before the verb; the text of the help is HELP."""
+
+
 def main() -> None:
     """Run the command line and exit."""
     sys.exit(run(sys.argv[1:]))
@@ -35,25 +59,57 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; every error becomes one line on standard error and an exit code."""
     try:
-        app(list(arguments) or ["--help"], standalone_mode=False)
+        code = app(list(arguments), prog_name="glace", standalone_mode=False)
     except TrainingDiverged as problem:
         return _say(problem, 3)
     except GlaceError as problem:
-        return _say(problem, 2)
+        return _say(as_options(str(problem)), 2)
     except KeyboardInterrupt:
         return _say("interrupted", 130)
-    except BrokenPipeError:  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as problem:
-        if hasattr(problem, "format_message"):  # typer's usage errors
-            return _say(f"{problem.format_message()} (see --help)", 2)
-        if hasattr(problem, "exit_code"):
-            return int(problem.exit_code)
-        if os.environ.get("GLACE_DEBUG"):
-            raise
-        return _say(f"a fault in glace: {type(problem).__name__}: {problem}; GLACE_DEBUG=1 shows where", 1)
-    return 0
+        return _unexpected(problem)
+    # typer makes a number of an exit and of an interrupt.
+    return _say("interrupted", 130) if code == 130 else code or 0
+
+
+def _unexpected(problem: Exception) -> int:
+    """What typer raises, and faults of our own."""
+    if type(problem).__name__ == "NoArgsIsHelpError":  # the help has been printed
+        return 0
+    if hasattr(problem, "format_message"):
+        return _say(_usage(problem), 2)
+    if type(problem).__name__ == "Abort":  # what an older typer makes of an interrupt
+        return _say("interrupted", 130)
+    if hasattr(problem, "exit_code"):
+        return int(problem.exit_code)
+    if os.environ.get("GLACE_DEBUG"):
+        raise problem
+    return _say(f"a fault in glace: {type(problem).__name__}: {problem}; GLACE_DEBUG=1 shows where", 1)
+
+
+def _usage(problem: Exception) -> str:
+    """A usage error of typer's, with the value that came and where the help is that says what is wanted."""
+    message = str(problem.format_message()).rstrip(".")  # type: ignore[attr-defined]
+    errors = getattr(problem.__cause__, "errors", None)  # pydantic's, which newer typers read values with
+    option = re.match("Invalid value for (.*?):", message)
+    if errors and option:
+        wanted = {"int_parsing": "a whole number", "float_parsing": "a number"}
+        found = errors()[0]
+        message = f"{option[1]} must be {wanted.get(found['type'], 'usable')}, not {found['input']!r}"
+    command = getattr(getattr(problem, "ctx", None), "command_path", "glace")
+    return f"{message[:1].lower()}{message[1:]}; see '{command} --help'"
+
+
+def as_options(message: str) -> str:
+    """A message with the options of the library as the command line spells them: dim=8 is --dim 8."""
+    names = ["missing", *(each.name for stage in STAGES for each in fields(stage))]
+    known = "|".join(names)
+    message = re.sub(rf"^({known}) (?=must be)", lambda found: f"{_option(found[1])} ", message)
+    return re.sub(rf'\b({known})="?(\w+)"?', lambda found: f"{_option(found[1])} {found[2]}", message)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _say(problem: object, code: int) -> int:

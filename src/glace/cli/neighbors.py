@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from glace.cli.arguments import AnyEmbedding, Json, Quiet
+from glace.cli.arguments import AnyEmbedding, Json, Quiet, check_outputs
 from glace.cli.screen import Screen
 
 
@@ -19,6 +19,7 @@ def neighbors(
     from glace.estimator.model_file import load_embedding
     from glace.records import Record, provenance
 
+    check_outputs(json, inputs=[model])
     embedding = load_embedding(model)
     found = embedding.neighbors(embedding.ids.parse(node), k)
     probabilities = embedding.probabilities(found.dissimilarities)

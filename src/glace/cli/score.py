@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet
+from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet, check_outputs
 from glace.cli.screen import Screen
 from glace.errors import InputError
 
@@ -15,7 +15,7 @@ SHOWN = 20
 def score(
     model: AnyEmbedding,
     nodes: Annotated[
-        list[str] | None, typer.Argument(metavar="[SOURCE TARGET]", help="One pair of ids.")
+        list[str] | None, typer.Argument(metavar="SOURCE TARGET", help="One pair of ids.")
     ] = None,
     pairs: Annotated[Path | None, typer.Option(help="Table of pairs: source, target.")] = None,
     output: Annotated[
@@ -31,6 +31,8 @@ def score(
     from glace.estimator.model_file import load_embedding
     from glace.records import Record, provenance
 
+    check_outputs(output, json, inputs=[model, pairs])
+    _check_ending(output)
     embedding = load_embedding(model)
     wanted = _pairs(embedding.ids, nodes or [], pairs, no_header)
     near = embedding.dissimilarities_at(wanted)
@@ -56,10 +58,18 @@ def _pairs(ids: Any, nodes: list[str], file: Path | None, no_header: bool) -> An
     from glace.graph.io import read_pairs
 
     if (len(nodes) == 2) == (file is not None) or len(nodes) not in (0, 2):
-        raise InputError("give two node ids, or --pairs FILE with the columns source and target")
+        came = f"{len(nodes)} ids" + ("" if file is None else f" and --pairs {file}")
+        raise InputError(
+            f"give two node ids, or --pairs FILE with the columns source and target; {came} came"
+        )
     if file is None:
         return ids.positions([ids.parse(node) for node in nodes]).reshape(1, 2)
     return read_pairs(file, ids, header=not no_header)
+
+
+def _check_ending(output: Path | None) -> None:
+    if output is not None and output.suffix not in (".csv", ".parquet"):
+        raise InputError(f"cannot write {output}: its name must end in .csv or .parquet")
 
 
 def _write(table: Any, output: Path) -> None:
@@ -68,8 +78,6 @@ def _write(table: Any, output: Path) -> None:
 
     from glace.files import replacing
 
-    writers = {".csv": pyarrow.csv.write_csv, ".parquet": pyarrow.parquet.write_table}
-    if output.suffix not in writers:
-        raise InputError(f"cannot write {output}: its name must end in {' or '.join(writers)}")
+    write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table
     with replacing(output) as temporary:
-        writers[output.suffix](table, temporary)
+        write(table, temporary)

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from glace.training.history import Progress
 
 
@@ -13,10 +15,8 @@ class Screen:
     """Standard output for people; results that other programs read go to files."""
 
     def __init__(self, quiet: bool = False) -> None:
-        from rich.console import Console
-
         self.quiet = quiet
-        self.console = Console(quiet=quiet, highlight=False, soft_wrap=True, emoji=False)  # n:dog is an id
+        self.console = _console(quiet)
 
     def say(self, line: str = "") -> None:
         """Print a line."""
@@ -58,6 +58,7 @@ class Screen:
                 bars.update(task, completed=progress.done, figures=_figures(progress))
 
             yield listen
+            bars.update(task, completed=1.0)  # early stopping ends a run before its limit
 
     @contextlib.contextmanager
     def transfer(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
@@ -65,9 +66,33 @@ class Screen:
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
         parts = (TextColumn(name), BarColumn(bar_width=24), DownloadColumn())
-        with Progress(*parts, console=self.console, disable=self.quiet) as bars:
-            task = bars.add_task(name, total=None)
-            yield lambda received, total: bars.update(task, completed=received, total=total)
+        bars = Progress(*parts, console=self.console, disable=self.quiet)
+        task = bars.add_task(name, total=None)
+
+        def show(received: int, total: int | None) -> None:
+            bars.start()  # not before there is something to show: the file may be here already
+            bars.update(task, completed=received, total=total)
+
+        try:
+            yield show
+        finally:
+            if bars.live.is_started:
+                bars.stop()
+
+
+def _console(quiet: bool) -> "Console":
+    import os
+    import sys
+
+    from rich.console import Console
+
+    class Patient(Console):
+        def on_broken_pipe(self) -> None:
+            """The reader of our output left, as `head` does: print no more, but finish the work."""
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    return Patient(quiet=quiet, highlight=False, soft_wrap=True, emoji=False)  # n:dog is an id, no picture
 
 
 def file_size(path: str | Path) -> str:

@@ -66,7 +66,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     validate_every: int = TrainingConfig.validate_every
     patience: int = TrainingConfig.patience
     seed: int = RunConfig.seed
-    threads: int | None = RunConfig.threads
+    threads: int = RunConfig.threads
 
     method: ClassVar[str] = "glace"
     gaussian: ClassVar[bool] = True
@@ -87,10 +87,10 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """
         settings = self.settings()
         _check_graph(graph)
-        with using_threads(settings.run.threads) as threads:
+        with using_threads(settings.run.threads):
             ordered, back = in_id_order(graph)
             trainer = self._trainer(ordered, settings)
-            saving = self._checkpoints(checkpoint, checkpoint_seconds, ordered, threads)
+            saving = self._checkpoints(checkpoint, checkpoint_seconds, ordered)
             if saving and resume and saving.path.exists():
                 trainer.set_state(checkpoints.load(saving.path, saving.identity))
             self.history_: History = trainer.run(listener, saving)
@@ -110,7 +110,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:
             raise InputError(f"{len(names):,} ids for {matrix.shape[0]:,} rows of attributes; give one a row")
-        with using_threads(self.threads):
+        with using_threads(self.settings().run.threads):
             return self._embed(matrix, names)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
@@ -140,18 +140,15 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         network.standardize(attributes)
         return Trainer(network, attributes, sampler, validation, settings.training)
 
-    def _checkpoints(
-        self, path: str | Path | None, seconds: float, graph: Graph, threads: int
-    ) -> Checkpoints | None:
+    def _checkpoints(self, path: str | Path | None, seconds: float, graph: Graph) -> Checkpoints | None:
         if path is None:
             return None
         from glace import __version__
 
-        # What decides on the bits; `threads` as it turned out, not as it was asked for.
-        options = {name: value for name, value in self.get_params().items() if name != "threads"}
+        # All that decides on the bits.
         versions = {"glace": __version__, "torch": torch.__version__, "numpy": np.__version__}
-        run = {"method": self.method, "data": graph.fingerprint(), "threads": threads}
-        return Checkpoints(Path(path), {**run, "options": options, "versions": versions}, seconds)
+        run = {"method": self.method, "data": graph.fingerprint(), "options": self.get_params()}
+        return Checkpoints(Path(path), {**run, "versions": versions}, seconds)
 
     def _remember(self, graph: Graph, network: Network) -> None:
         """Keep what `transform` and the model file need to know of the graph."""

@@ -77,12 +77,12 @@ def sidecar_of(path: str | Path) -> Path:
 def _metadata(model: GLACE) -> dict[str, Any]:
     from glace import __version__
 
-    # How long it took is not written: the same run must give the same bytes. Nor is the number of threads.
+    # How long it took is not written: the same run must give the same bytes.
     history = {**model.history_.to_json(), "seconds": 0.0}
     return {
         "glace_version": __version__,
         "method": model.method,
-        "options": {**model.get_params(), "threads": None},
+        "options": model.get_params(),
         "dissimilarity": model.network_.measure.name,
         "directed": model.directed_,
         "sparse": model.sparse_,

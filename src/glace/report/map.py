@@ -12,7 +12,7 @@ from glace.files import replacing
 from glace.gaussian.embedding import Embedding
 
 
-def layout(embedding: Embedding, *, seed: int = 0, threads: int = 2) -> npt.NDArray[np.float64]:
+def layout(embedding: Embedding, *, seed: int = 0, threads: int = 1) -> npt.NDArray[np.float64]:
     """(n, 2) positions of the means by t-SNE; the same seed and threads give the same picture."""
     try:
         from openTSNE import TSNE
