@@ -118,7 +118,7 @@ def _draw(model: "GLACE", graph: "Graph", path: Path, seed: int, screen: Screen)
 
     assert graph.labels is not None
     screen.say("drawing the map (t-SNE of the means) ...")
-    positions = layout(model.embedding_, seed=seed)
+    positions = layout(model.embedding_, seed=seed, threads=model.threads)
     marks = [(graph.ids.position(node), str(node).removeprefix("n:")) for node in KNOWN]
     title = f"{graph.num_nodes:,} noun synsets of WordNet: means of their Gaussians, by t-SNE"
     draw_map(positions, graph.labels.codes, graph.labels.names, path, title, marks)

@@ -1,5 +1,6 @@
 """The entry point: verbs, and what becomes of errors."""
 
+import contextlib
 import os
 import re
 import sys
@@ -53,7 +54,13 @@ def options(
 
 def main() -> None:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # the reader left
+            stream.flush()
+    # Every file is written and synced. The orderly way out has been seen to abort (exit code 134) when a
+    # command ends while Arrow's threads are still starting; and it takes its time with torch loaded.
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -66,6 +73,8 @@ def run(arguments: Sequence[str]) -> int:
         return _say(as_options(str(problem)), 2)
     except KeyboardInterrupt:
         return _say("interrupted", 130)
+    except SystemExit as leaving:  # typer and rich, when the reader of the help left
+        return 0 if isinstance(leaving.__context__, BrokenPipeError) else int(leaving.code or 0)
     except Exception as problem:
         return _unexpected(problem)
     # typer makes a number of an exit and of an interrupt.

@@ -1,22 +1,51 @@
 """How kernels are compiled, in one place."""
 
+import functools
 from collections.abc import Callable
-from typing import TypeVar, cast
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 import numba
 
-Function = TypeVar("Function", bound=Callable[..., object])
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_threads = 1
 
 
 def compiled(function: Function) -> Function:
-    """Compile at the first call and keep the result on disk; loops over `prange` use all set threads."""
-    options = {"nopython": True, "parallel": "prange" in function.__code__.co_names, "nogil": True}
-    try:
-        return cast(Function, numba.jit(cache=True, **options)(function))
-    except RuntimeError:  # no folder to keep it in: a read-only installation without a home
-        return cast(Function, numba.jit(**options)(function))
+    """Compile at the first call and keep the result on disk.
+
+    A function with a `prange` loop is compiled twice: with one thread the plain version runs, because the
+    parallel one makes its whole pool wait for each other even then, which a busy machine turns into seconds.
+    """
+    if "prange" not in function.__code__.co_names:
+        return cast(Function, _jit(function))
+    serial, parallel = _jit(_twin(function, "serial")), _jit(_twin(function, "parallel"), parallel=True)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return (parallel if _threads > 1 else serial)(*arguments)
+
+    return cast(Function, call)
 
 
 def set_threads(count: int) -> None:
     """Let kernels use this many threads, or as many as the machine has if that is fewer."""
-    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+    global _threads
+    _threads = min(count, numba.config.NUMBA_NUM_THREADS)
+    if _threads > 1:
+        numba.set_num_threads(_threads)
+
+
+def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    try:
+        return cast(Callable[..., Any], numba.njit(cache=True, nogil=True, **options)(function))
+    except RuntimeError:  # no folder to keep it in: a read-only installation without a home
+        return cast(Callable[..., Any], numba.njit(nogil=True, **options)(function))
+
+
+def _twin(function: Any, kind: str) -> Any:
+    """The same function under another name: numba keeps compiled code on disk by name, not by option."""
+    twin = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{kind}")
+    twin.__qualname__, twin.__module__ = twin.__name__, function.__module__
+    return twin

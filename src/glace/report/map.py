@@ -19,8 +19,14 @@ def layout(embedding: Embedding, *, seed: int = 0, threads: int = 1) -> npt.NDAr
     except ImportError as problem:
         raise InputError(f"a map needs openTSNE: pip install 'glace-graph[plots]' ({problem})") from problem
     perplexity = min(30.0, max((len(embedding) - 1) / 3, 1.0))
+    # Half of openTSNE's usual iterations: at 9,000 nodes the picture no longer changes to the eye.
     tsne = TSNE(
-        perplexity=perplexity, random_state=seed, n_jobs=threads, n_iter=400, negative_gradient_method="fft"
+        perplexity=perplexity,
+        early_exaggeration_iter=125,
+        n_iter=250,
+        random_state=seed,
+        n_jobs=threads,
+        negative_gradient_method="fft",
     )
     return np.asarray(tsne.fit(embedding.mean.astype(np.float64)))
 
