@@ -87,7 +87,7 @@ def _check_sizes(path: Path, wanted: dict[str, zipfile.ZipInfo], max_bytes: int)
     if unpacked > max_bytes and unpacked > MAX_RATIO * packed:
         raise InputError(
             f"{path.name} has {packed:,} bytes but unpacks to {unpacked:,}, as files made to fill the "
-            f"memory do; if you trust it, pass max_bytes={unpacked}"
+            f"memory do; if you trust it, read it in Python with max_bytes={unpacked}"
         )
 
 

@@ -85,12 +85,18 @@ def unpack_strings(name: str, arrays: Arrays) -> pa.Array:
     return array
 
 
+def _not_ours(path: str | Path) -> FormatError:
+    return FormatError(
+        f"{path} is not a file written by glace, or is damaged; wanted one that `glace fit` wrote"
+    )
+
+
 def _header_bytes(source: Path, path: str | Path) -> bytes:
     size = source.stat().st_size
     with source.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
         if size < 8 or length > min(size - 8, _LONGEST_HEADER):
-            raise FormatError(f"{path} is not a file written by glace, or is damaged")
+            raise _not_ours(path)
         return opened.read(length)
 
 
@@ -100,14 +106,14 @@ def _metadata(header: bytes, path: str | Path) -> dict[str, Any]:
         if not isinstance(content["checksum"], str):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise FormatError(f"{path} is not a file written by glace, or is damaged") from problem
+        raise _not_ours(path) from problem
     return dict(content)
 
 
 def _checksum_place(header: bytes, path: str | Path) -> int:
     found = header.find(_MARK)
     if found < 0:
-        raise FormatError(f"{path} is not a file written by glace, or is damaged")
+        raise _not_ours(path)
     return 8 + found + len(_MARK)
 
 

@@ -52,7 +52,7 @@ def test_a_name_may_have_underscores():
 
 def test_an_unknown_name_lists_the_known():
     with pytest.raises(
-        InputError, match="no data set 'acm'; there are wordnet-nouns, wordnet, debian, cora-ml"
+        InputError, match="no dataset 'acm'; there are wordnet-nouns, wordnet, debian, cora-ml"
     ):
         datasets.find("acm")
 

@@ -192,6 +192,12 @@ def test_rows_are_right_beyond_one_block(put, monkeypatch):
             read_graph(put("e.csv", text))
 
 
+@pytest.mark.parametrize("text", ["ann,bob,0.5\nbob,eve,1\n", "ann,bob\nbob,eve\neve,ann\n"])
+def test_a_headerless_list_of_names_is_not_robbed_of_its_first_row(put, text):
+    with pytest.raises(InputError, match=r"the first row \(ann, bob.*looks like data"):
+        read_graph(put("e.csv", text))
+
+
 def test_rows_of_parquet_count_from_one(tmp_path, put):
     pq.write_table(pa.table({"source": ["a", None], "target": ["b", "c"]}), tmp_path / "e.parquet")
     with pytest.raises(InputError, match=r"e.parquet, row 2: the id in column 'source' is missing"):

@@ -254,7 +254,7 @@ def test_strings_of_no_width_are_refused(tmp_path):
 
 def test_a_zip_bomb_is_refused_unless_it_is_trusted(saved):
     path = saved(ids=np.arange(3), labels=np.zeros(2_000_000, dtype=np.int64))
-    with pytest.raises(InputError, match=r"unpacks to 16,00\d,\d+, .* pass max_bytes=16"):
+    with pytest.raises(InputError, match=r"unpacks to 16,00\d,\d+, .* with max_bytes=16"):
         read_npz(path, max_bytes=1_000_000)
     with pytest.raises(FormatError, match="labels has 2,000,000 numbers"):
         read_npz(path)

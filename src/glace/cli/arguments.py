@@ -83,31 +83,35 @@ def load_graph(
     if (graph is None) == (edges is None):
         came = "nothing" if graph is None else f"both {graph} and --edges {edges}"
         raise InputError(f"name one graph: a dataset, a file, or --edges FILE; {came} was given")
-    described = attributes is not None or texts is not None
-    if graph is not None and described:
-        raise InputError(
-            f"--attributes and --texts go with --edges; write --edges {graph} in place of {graph}"
-            if _is_table(graph)
-            else f"--attributes and --texts go with --edges; {graph} brings its own"
-        )
-    if missing != "error" and not described:
-        raise InputError("--missing goes with --attributes or --texts; leave it out")
-    name = (graph or "").replace("_", "-")
-    if data_dir is not None and name not in datasets.names():
-        raise InputError("--data-dir goes with the name of a dataset; leave it out")
     table = edges if graph is None else Path(graph) if _is_table(graph) else None
+    described = attributes is not None or texts is not None
+    name = (graph or "").replace("_", "-")
+    _check_used(
+        {
+            "--attributes and --texts go with a table of edges": described and table is None,
+            "--missing goes with --attributes or --texts": missing != "error" and not described,
+            "--data-dir goes with the name of a dataset": data_dir is not None
+            and name not in datasets.names(),
+            "--no-header goes with CSV and TSV files": no_header and table is None,
+        }
+    )
     if table is not None:
         return read_tables(
             table, attributes, texts=texts, directed=directed, missing=missing, header=not no_header
         )
-    if no_header:
-        raise InputError("--no-header goes with CSV and TSV files; leave it out")
     if name in datasets.names():
         return datasets.load(name, directed=directed, data_dir=data_dir)
     assert graph is not None
     if not Path(graph).suffix and not Path(graph).exists():
         raise InputError(f"no dataset or file {graph!r}; datasets: {', '.join(datasets.names())}")
     return read_graph(graph, directed=directed)
+
+
+def _check_used(ignored: dict[str, bool]) -> None:
+    """Raise if an option was given that would be ignored."""
+    for rule, broken in ignored.items():
+        if broken:
+            raise InputError(f"{rule}; leave it out")
 
 
 def _is_table(graph: str) -> bool:

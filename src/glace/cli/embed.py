@@ -28,7 +28,7 @@ def embed(
 ) -> None:
     """Give new nodes their Gaussian from attributes or texts alone."""
     from glace.estimator.model_file import load_model
-    from glace.gaussian.embedding_file import write_embedding
+    from glace.gaussian.embedding_file import check_ending, write_embedding
     from glace.graph.io import read_rows
     from glace.records import Record, provenance
 
@@ -36,6 +36,7 @@ def embed(
         came = "neither" if texts is None else "both"
         raise InputError(f"give --attributes FILE or --texts FILE, one of them; {came} came")
     check_outputs(output, json, inputs=[model, attributes, texts])
+    check_ending(output)
     fitted = load_model(model).set_params(threads=threads)
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     assert path is not None

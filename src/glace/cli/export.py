@@ -18,9 +18,10 @@ def export(
 ) -> None:
     """Write the Gaussians of all nodes: id, mean, variance."""
     from glace.estimator.model_file import load_embedding
-    from glace.gaussian.embedding_file import write_embedding
+    from glace.gaussian.embedding_file import check_ending, write_embedding
 
     check_outputs(output, inputs=[model])
+    check_ending(output)
     embedding = load_embedding(model)
     write_embedding(embedding, output)
     Screen(quiet).say(f"wrote {output}: {embedding!r} ({file_size(output)})")

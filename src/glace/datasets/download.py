@@ -26,7 +26,7 @@ _PASSING = frozenset({408, 429, *range(500, 600)})
 
 
 def get(name: str, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
-    """Fetch a published data set into the data folder, unless it is there and right; its path."""
+    """Fetch a published dataset into the data folder, unless it is there and right; its path."""
     dataset = find(name)
     if dataset.kind != "downloaded":
         raise InputError(

@@ -1,4 +1,4 @@
-"""The data sets by name: what each is, whose it is, where it lies, and how it gets there."""
+"""The datasets by name: what each is, whose it is, where it lies, and how it gets there."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ _WORDNET_LICENCE = "WordNet 3.0 licence: use, copy, modify and distribute with i
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set; it comes with the package, is built on the user's machine, or is downloaded."""
+    """One dataset; it comes with the package, is built on the user's machine, or is downloaded."""
 
     name: str
     summary: str
@@ -100,16 +100,16 @@ _DATASETS = (
 
 
 def names() -> list[str]:
-    """The names of all data sets."""
+    """The names of all datasets."""
     return [each.name for each in _DATASETS]
 
 
 def find(name: str) -> Dataset:
-    """The data set of this name; underscores may stand for hyphens."""
+    """The dataset of this name; underscores may stand for hyphens."""
     for each in _DATASETS:
         if each.name == name.replace("_", "-"):
             return each
-    raise InputError(f"no data set {name!r}; there are {', '.join(names())}")
+    raise InputError(f"no dataset {name!r}; there are {', '.join(names())}")
 
 
 def load(name: str, *, directed: bool = False, data_dir: str | Path | None = None) -> Graph:
@@ -128,7 +128,7 @@ def load(name: str, *, directed: bool = False, data_dir: str | Path | None = Non
 
 
 def stored(dataset: Dataset, data_dir: str | Path | None = None) -> Path | None:
-    """Where the file of a data set lies in the data folder, under either of its names; None if it does not."""
+    """Where the file of a dataset lies in the data folder, under either of its names; None if it does not."""
     folder = data_folder(data_dir)
     return next((folder / name for name in dataset.file_names if (folder / name).is_file()), None)
 
@@ -139,7 +139,7 @@ def data_folder(
     environment: Mapping[str, str] = os.environ,
     platform: str = sys.platform,
 ) -> Path:
-    """The folder of built and downloaded data sets: `data_dir`, else $GLACE_DATA, else the user's cache."""
+    """The folder of built and downloaded datasets: `data_dir`, else $GLACE_DATA, else the user's cache."""
     if data_dir is not None:
         return Path(data_dir)
     if chosen := environment.get(VARIABLE):

@@ -40,6 +40,11 @@ def read_embedding(path: str | Path) -> Embedding:
     return embedding
 
 
+def check_ending(path: str | Path) -> None:
+    """Raise unless the name ends in a format that can be written."""
+    _by_ending(path, _WRITERS, "written")
+
+
 def is_embedding_file(path: str | Path) -> bool:
     """Whether the name ends like an embedding that `read_embedding` reads."""
     return Path(path).suffix in _READERS

@@ -216,6 +216,14 @@ def _check_names(names: Sequence[str], role: str, where: Where) -> None:
         ) from problem
 
 
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_row_of_numbers(names: Sequence[str]) -> bool:
     """Whether a header is rather a node's id and numbers; 0, 1, 2 ... may be column names."""
     try:
@@ -234,12 +242,14 @@ def _first_row_is_data(where: Where, names: Sequence[str]) -> InputError:
 
 
 def _check_first_row(links: _File, nodes: _File | None = None) -> None:
-    """Raise if what was taken for the names of the edge columns are two ids of the node table."""
+    """Raise if what was taken for the names of the edge columns are a weight, or two ids of nodes."""
     names = links.table.column_names
-    if nodes is None or not links.loose or {"source", "target"} <= set(names):
+    if not links.loose or {"source", "target"} <= set(names):
         return
-    known = nodes.id_values()[0].cast(pa.large_string())
-    if pc.all(pc.is_in(pa.array(names[:2], pa.large_string()), value_set=known)).as_py():
+    columns = [column.cast(pa.large_string()) for column in (nodes or links).id_values()]
+    known = pa.chunked_array([chunk for column in columns for chunk in column.chunks], pa.large_string())
+    are_ids = pc.all(pc.is_in(pa.array(names[:2], pa.large_string()), value_set=known)).as_py()
+    if are_ids or _is_number(names[-1]):
         raise _first_row_is_data(links.where, names)
 
 

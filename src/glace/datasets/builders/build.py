@@ -1,4 +1,4 @@
-"""One door to all builders: from the user's own files to a data set that `load` finds."""
+"""One door to all builders: from the user's own files to a dataset that `load` finds."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def build(
     output: str | Path | None = None,
     data_dir: str | Path | None = None,
 ) -> tuple[Graph, Path]:
-    """Build a data set from the files in the folder `source` (where they usually lie, if None).
+    """Build a dataset from the files in the folder `source` (where they usually lie, if None).
 
     Written to the file `output`, else as NAME.npz into the data folder, where `load` looks for it.
     "wordnet-nouns", the bundled graph, is two Parquet files: for it `output` is a folder.

@@ -1,0 +1,487 @@
+"""Each verb from its arguments to the files and lines it makes."""
+
+import functools
+import json
+import os
+import random
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import openTSNE
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from glace import __version__, datasets, load, load_embedding, read_tables
+from glace.cli import main
+from glace.cli.demo import KNOWN
+from glace.cli.screen import Screen
+from glace.datasets import download
+from glace.graph.arrays import from_arrays
+from glace.graph.npz import read_npz, write_npz
+from tests.cli.conftest import FAST, NODES, TABLES, TOPICS, names, write_csv
+from tests.datasets.test_debian import write_lists
+
+FIT = ["fit", *TABLES, *FAST]
+
+
+def record(path: Path) -> dict[str, object]:
+    found = json.loads(path.read_text())
+    assert {"command", "versions", "machine", "time"} <= set(found["provenance"])
+    assert isinstance(found, dict)
+    return found
+
+
+def gaussians(path: str) -> dict[object, tuple[bytes, bytes]]:
+    found = load_embedding(path)
+    assert found.variance is not None
+    rows = zip(found.mean, found.variance, strict=True)
+    return {
+        node: (mean.tobytes(), variance.tobytes())
+        for node, (mean, variance) in zip(found.ids, rows, strict=True)
+    }
+
+
+def load_embedding_csv(path: Path) -> np.ndarray:
+    table = pyarrow.csv.read_csv(path)
+    return np.column_stack([table[name].to_numpy() for name in table.column_names[1:]])
+
+
+# Starting
+
+
+def test_starting_imports_nothing_slow():
+    code = "import sys, glace.cli.main; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    slow = {"torch", "sklearn", "numba", "scipy", "pyarrow", "matplotlib", "numpy", "pandas"}
+    assert not slow & set(loaded.split())
+
+
+def test_importing_the_package_warns_of_nothing():
+    subprocess.run([sys.executable, "-W", "error", "-c", "import glace"], check=True)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["datasets"]])
+def test_help_without_a_verb(glace, arguments):
+    assert "Usage: glace" in glace(*arguments)
+
+
+def test_help_of_fit_shows_every_option_and_default(glace, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = glace("fit", "--help")
+    assert "by default GLACE_DATA, else the user's cache" in shown
+    for option in ("--dim", "--proximity", "--no-normalize", "--max-epochs", "--seed", "--estimate"):
+        assert option in shown
+    assert re.search(r"--hidden.*\[default: 256\]", shown)
+
+
+def test_version(glace):
+    assert glace("--version") == f"glace {__version__}\n"
+
+
+# info
+
+
+def test_info_of_tables(glace, folder):
+    shown = glace("info", *TABLES, "--json", "info.json")
+    assert re.search(r"nodes +60\n", shown)
+    assert re.search(r"attributes +5 dense attributes\n", shown)
+    assert "labels" not in shown, "what a graph does not have is not listed"
+    found = record(folder / "info.json")
+    assert (found["kind"], found["nodes"], found["direction"]) == ("info", NODES, "undirected")
+
+
+def test_info_of_an_npz_file_and_of_a_directed_one(glace, folder):
+    write_npz(from_arrays([[0, 1], [1, 0], [1, 2]], np.eye(3)), folder / "graph.npz")
+    assert re.search(r"edges +2\n", glace("info", "graph.npz"))
+    write_npz(from_arrays([[0, 1], [1, 0], [1, 2]], np.eye(3), directed=True), folder / "graph.npz")
+    assert re.search(r"edges +3\n *direction +directed", glace("info", "graph.npz", "--directed"))
+
+
+def test_a_table_without_a_header_loses_no_row(glace, folder):
+    (folder / "bare.csv").write_text("a,b\nb,c\nc,d\n")
+    assert re.search(r"edges +3\n", glace("info", "bare.csv", "--no-header"))
+    assert re.search(r"edges +3\n", glace("info", "--edges", "bare.csv", "--no-header"))
+
+
+def test_strangers_are_let_in_on_request(glace, folder):
+    with (folder / "edges.csv").open("a") as edges:
+        edges.write("node 01,stranger,1\n")
+    shown = glace("info", *TABLES, "--missing", "empty")
+    assert re.search(r"nodes +61\n", shown)
+
+
+def test_a_reader_who_leaves_does_not_stop_the_work(folder):
+    """As `glace info ... | true` does: nothing is printed, but the record is written."""
+    command = [sys.executable, "-m", "glace.cli", "info", "edges.csv", "--json", "info.json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+    assert record(folder / "info.json")["nodes"] == NODES
+
+
+# fit
+
+
+def test_fit_writes_a_model_and_a_record(glace, folder):
+    shown = glace(*FIT, "-o", "m.glace", "--json", "fit.json")
+    assert re.search(r"AUC 0\.\d{4} +AP 0\.\d{4}", shown)
+    assert re.search(r"20 steps in \d+\.\d s", shown)
+    assert re.search(r"wrote m\.glace \(\d+\.\d kB\)", shown)
+    found = record(folder / "fit.json")
+    wanted = {"validation_auc", "validation_ap", "seconds", "steps", "edges_per_second", "peak_rss_mb"}
+    assert {"provenance", "nodes", "edges", "best_step", *wanted} <= set(found)
+    assert (found["kind"], found["steps"], found["nodes"]) == ("fit", 20, NODES)
+    assert 0 < float(str(found["validation_auc"])) <= 1
+    provenance = found["provenance"]
+    assert isinstance(provenance, dict)
+    assert provenance["dataset"] == "edges.csv"
+    assert provenance["data"] == read_tables("edges.csv", "nodes.csv").fingerprint()
+    assert (provenance["options"]["dim"], provenance["options"]["threads"]) == (4, 1)
+    assert load("m.glace").embedding_.mean.shape == (NODES, 4)
+    assert not (folder / "m.glace.checkpoint").exists()
+
+
+def test_a_model_file_has_ordinary_permissions(glace, folder):
+    mask = os.umask(0)
+    os.umask(mask)
+    glace("export", "people.glace", "-o", "x.parquet")
+    glace(*FIT, "-q", "-o", "m.glace")
+    for name in ("x.parquet", "m.glace"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o666 & ~mask
+
+
+def test_fit_says_when_it_stopped_early(glace):
+    options = ["--patience", "1", "--validate-every", "1", "--max-steps", "500"]
+    assert re.search(r"steps in .*, no better for a while", glace(*FIT, *options))
+
+
+def test_fit_without_held_out_edges(glace, folder):
+    shown = glace(*FIT, "--validation-share", "0", "--json", "fit.json")
+    assert "AUC" not in shown
+    assert record(folder / "fit.json")["validation_auc"] is None
+
+
+def test_estimate_prints_and_writes_nothing(glace, folder):
+    before = sorted(folder.iterdir())
+    shown = glace(*FIT, "--estimate")
+    assert re.search(r"peak memory, about +\d+\.\d MB", shown)
+    assert re.search(r"model file +\d+\.\d kB", shown)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_quiet_prints_nothing(glace, folder):
+    assert glace(*FIT, "--quiet") == ""
+    assert (folder / "model.glace").exists(), "the default output"
+    assert glace("export", "model.glace", "-o", "x.csv", "-q") == ""
+    assert glace("embed", "model.glace", "--attributes", "nodes.csv", "-o", "x.npz", "-q") == ""
+    assert glace("neighbors", "model.glace", "node 01", "-q") == ""
+    assert glace("score", "model.glace", "node 01", "node 02", "-q") == ""
+    assert glace("info", "edges.csv", "-q") == ""
+
+
+def test_fit_of_points(glace):
+    glace(*FIT, "--method", "lace", "-o", "points.glace")
+    model = load("points.glace")
+    assert (model.method, model.embedding_.variance, model.embedding_.dissimilarity) == ("lace", None, "dot")
+
+
+def test_an_offset_is_a_word_or_a_number(glace):
+    glace(*FIT, "--offset", "1.5", "-q")
+    assert load("model.glace").offset == 1.5
+
+
+def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the listener of the next runs be interrupted at this step, as by Ctrl-C."""
+
+    def training(self):
+        class Bar:
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                return None
+
+            def __call__(self, progress):
+                if progress.step == step:
+                    raise KeyboardInterrupt
+
+        return Bar()
+
+    monkeypatch.setattr(Screen, "training", training)
+
+
+def test_an_interrupted_run_is_resumed_to_the_same_bytes(glace, folder, capsys):
+    glace(*FIT, "-o", "whole.glace")
+    command = [*FIT, "-o", "m.glace", "--checkpoint-seconds", "0"]
+    assert "there is no m.glace.checkpoint: starting from the beginning" in glace(*command, "--resume")
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(9, patch)
+        assert main.run(command) == 130
+    printed = capsys.readouterr()
+    assert printed.err == "error: interrupted\n"
+    assert "interrupted; --resume goes on from m.glace.checkpoint" in printed.out
+    assert (folder / "m.glace.checkpoint").exists()
+    assert "going on from m.glace.checkpoint" in glace(*command, "--resume")
+    assert (folder / "m.glace").read_bytes() == (folder / "whole.glace").read_bytes()
+    assert not (folder / "m.glace.checkpoint").exists()
+
+
+def test_a_left_checkpoint_is_mentioned(glace, folder, capsys):
+    command = [*FIT, "-o", "m.glace", "--checkpoint-seconds", "0"]
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(3, patch)
+        main.run(command)
+    assert "m.glace.checkpoint, which --resume would go on from, will be replaced" in glace(*command)
+
+
+# The same in, the same out
+
+
+def test_ids_weights_and_direction_travel_from_csv_to_csv(glace, folder):
+    glace(*FIT, "--directed", "-o", "m.glace")
+    model = load("m.glace")
+    assert model.directed_
+    assert model.embedding_.dissimilarity == "kl"
+    assert list(model.embedding_.ids) == names(), "in the order of the attribute file"
+    glace("export", "m.glace", "-o", "all.csv")
+    glace("embed", "m.glace", "--attributes", "nodes.csv", "-o", "again.csv")
+    for file in ("all.csv", "again.csv"):
+        assert pyarrow.csv.read_csv(file)["id"].to_pylist() == names()
+    everything, again = (load_embedding_csv(folder / file) for file in ("all.csv", "again.csv"))
+    np.testing.assert_allclose(everything, again, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_matter(glace, folder):
+    glace(*FIT, "-q", "-o", "weighted.glace")
+    rows = [line.rpartition(",")[0] for line in (folder / "edges.csv").read_text().splitlines()[1:]]
+    write_csv(folder / "edges.csv", "source,target", rows)
+    glace(*FIT, "-q", "-o", "plain.glace")
+    assert gaussians("weighted.glace") != gaussians("plain.glace")
+
+
+def test_the_same_fit_twice_gives_the_same_bytes(glace, folder):
+    for name in ("first.glace", "second.glace"):
+        glace(*FIT, "--directed", "-q", "-o", name)
+    assert (folder / "first.glace").read_bytes() == (folder / "second.glace").read_bytes()
+
+
+@pytest.mark.parametrize("direction", [[], ["--directed"]])
+def test_shuffled_rows_give_the_same_gaussian_for_each_id(glace, folder, direction):
+    glace(*FIT, *direction, "-q", "-o", "plain.glace")
+    for file in ("edges.csv", "nodes.csv"):
+        header, *rows = (folder / file).read_text().splitlines()
+        random.Random(1).shuffle(rows)
+        write_csv(folder / file, header, rows)
+    glace(*FIT, *direction, "-q", "-o", "mixed.glace")
+    plain, mixed = gaussians("plain.glace"), gaussians("mixed.glace")
+    assert list(plain) != list(mixed)
+    assert plain == mixed
+
+
+# embed, export
+
+
+def test_embed_attributes(glace, folder):
+    rows = (folder / "nodes.csv").read_text().splitlines()
+    write_csv(folder / "new.csv", rows[0], [f"new {row}" for row in rows[3:5]])
+    shown = glace("embed", "people.glace", "--attributes", "new.csv", "-o", "new.parquet", "--json", "e.json")
+    assert "wrote new.parquet: Embedding(2 Gaussians of 4 dimensions" in shown
+    assert (record(folder / "e.json")["nodes"], record(folder / "e.json")["dimensions"]) == (2, 4)
+    known, new = load_embedding("people.glace"), load_embedding("new.parquet")
+    assert list(new.ids) == [f"new {node}" for node in names()[2:4]]
+    same = known.ids.positions(names()[2:4])
+    np.testing.assert_allclose(new.mean, known.mean[same], rtol=1e-5, atol=1e-6)
+    assert known.variance is not None
+    assert new.variance is not None
+    np.testing.assert_allclose(new.variance, known.variance[same], rtol=1e-5)
+
+
+def test_embed_texts(glace, folder):
+    write_csv(folder / "new.csv", "id,text", [f"new {n},{TOPICS[n]}" for n in range(3)])
+    glace("embed", "texts.glace", "--texts", "new.csv", "-o", "new.npz")
+    new, known = load_embedding("new.npz"), load_embedding("texts.glace")
+    assert list(new.ids) == ["new 0", "new 1", "new 2"]
+    near, _ = known.nearest_to(new.gaussian, 5)
+    assert (np.mod(near, 3) == np.arange(3)[:, None]).mean() > 0.8, "each lies among the texts of its topic"
+
+
+def test_embed_without_a_header(glace, folder):
+    (folder / "new.csv").write_text("x,1,2,3,4,5\ny,5,4,3,2,1\n")
+    glace("embed", "people.glace", "--attributes", "new.csv", "--no-header", "-o", "new.npz")
+    assert list(load_embedding("new.npz").ids) == ["x", "y"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])
+@pytest.mark.parametrize("model", ["people.glace", "numbered.glace"])
+def test_export_to_what_can_be_read_back(glace, model, ending):
+    glace("export", model, "-o", f"out.{ending}")
+    assert list(gaussians(f"out.{ending}").items()) == list(gaussians(model).items())
+    assert glace("neighbors", f"out.{ending}", "1" if "numbered" in model else "node 01") == glace(
+        "neighbors", model, "1" if "numbered" in model else "node 01"
+    )
+
+
+def test_export_to_csv(glace):
+    glace("export", "people.glace", "-o", "out.csv")
+    table, known = pyarrow.csv.read_csv("out.csv"), load_embedding("people.glace")
+    assert known.variance is not None
+    columns = [f"{part}_{place}" for part in ("mean", "variance") for place in range(4)]
+    assert table.column_names == ["id", *columns]
+    np.testing.assert_array_equal(
+        np.column_stack([table[name].to_numpy() for name in columns]).astype(np.float32),
+        np.hstack([known.mean, known.variance]),
+    )
+
+
+# neighbors, score
+
+
+@pytest.mark.parametrize(("model", "node"), [("people.glace", "node 07"), ("numbered.glace", "7")])
+def test_neighbors(glace, folder, model, node):
+    shown = glace("neighbors", model, node, "-k", "4", "--json", "n.json")
+    known = load_embedding(model)
+    found = known.neighbors(known.ids.parse(node), 4)
+    lines = [line.rsplit(maxsplit=2) for line in shown.splitlines() if re.search(r"\d\.\d{4}", line)]
+    assert [line[0].strip() for line in lines] == [str(each) for each in found.ids]
+    answers = record(folder / "n.json")["neighbors"]
+    assert isinstance(answers, list)
+    assert [answer["id"] for answer in answers] == found.ids
+    assert [answer["dissimilarity"] for answer in answers] == found.dissimilarities.tolist()
+    assert all(0 < answer["probability"] < 1 for answer in answers)
+
+
+def test_score_of_one_pair(glace, folder):
+    shown = glace("score", "people.glace", "node 01", "node 05", "--json", "s.json")
+    known = load_embedding("people.glace")
+    near = known.dissimilarities([("node 01", "node 05")])
+    assert re.search(rf"node 01 +node 05 +{near[0]:.4f} +{known.probabilities(near)[0]:.4f}", shown)
+    assert record(folder / "s.json")["pairs"] == [
+        {
+            "source": "node 01",
+            "target": "node 05",
+            "dissimilarity": near[0],
+            "probability": known.probabilities(near)[0],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "pairs"), [("people.glace", "edges.csv"), ("numbered.glace", "numbered.csv")]
+)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_score_of_a_file(glace, model, pairs, ending):
+    shown = glace("score", model, "--pairs", pairs, "-o", f"out.{ending}")
+    read = {"csv": pyarrow.csv.read_csv, "parquet": pyarrow.parquet.read_table}[ending]
+    table, wanted, known = read(f"out.{ending}"), pyarrow.csv.read_csv(pairs), load_embedding(model)
+    assert f"... {len(wanted):,} pairs in all\n" in shown
+    assert table["source"].to_pylist() == wanted["source"].to_pylist()
+    near = known.dissimilarities(
+        list(zip(*(wanted[side].to_pylist() for side in ("source", "target")), strict=True))
+    )
+    np.testing.assert_array_equal(table["dissimilarity"].to_numpy(), near)
+    np.testing.assert_array_equal(table["probability"].to_numpy(), known.probabilities(near))
+
+
+# datasets
+
+
+def test_datasets_list(glace):
+    shown = glace("datasets", "list")
+    assert re.search(r"wordnet-nouns +at hand", shown)
+    assert re.search(r"cora-ml +glace datasets get cora-ml", shown)
+
+
+def test_datasets_info(glace, folder, tmp_path):
+    shown = glace("datasets", "info", "cora-ml", "--json", "i.json")
+    assert re.search(r"licence +MIT", shown)
+    assert "glace datasets get cora-ml" in shown
+    assert record(folder / "i.json")["name"] == "cora-ml"
+    write_npz(from_arrays([[0, 1]], np.eye(2)), folder / "cora_ml.npz")
+    assert re.search(r"nodes +2\n", glace("datasets", "info", "cora-ml", "--data-dir", "."))
+    assert re.search(r"nodes +2\n", glace("info", "cora_ml", "--data-dir", "."))
+
+
+def test_datasets_get(glace, monkeypatch, tmp_path):
+    def fetch(url, target, *, blob_id, progress):
+        assert url.endswith("/cora_ml.npz")
+        progress(3, 9)
+        target.write_bytes(b"published")
+        return target
+
+    monkeypatch.setattr(download, "download", fetch)
+    path = tmp_path / "data" / "cora-ml.npz"
+    assert f"cora-ml is in {path} (9 B)" in glace("datasets", "get", "cora-ml")
+    assert path.read_bytes() == b"published"
+
+
+def test_datasets_get_without_a_network(folder, monkeypatch, capsys):
+    def unreachable(*_):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(download, "_fetch", unreachable)
+    monkeypatch.setattr(download, "download", functools.partial(download.download, attempts=1))
+    assert main.run(["datasets", "get", "cora-ml"]) == 2
+    printed = capsys.readouterr()
+    assert re.fullmatch(r"error: cannot reach https://.*: no route to host; try again later.*\n", printed.err)
+    assert printed.out == ""
+
+
+def test_datasets_build(glace, folder, tmp_path):
+    sources = tmp_path / "lists"
+    sources.mkdir()
+    write_lists(sources)
+    shown = glace("datasets", "build", "debian", "--from", str(sources))
+    assert f"wrote {tmp_path / 'data' / 'debian.npz'}" in shown
+    glace("datasets", "build", "debian", "--from", str(sources), "-o", "here.npz")
+    assert "zsh-game" in list(read_npz("here.npz").ids)
+    assert re.search(r"nodes +5\n", glace("info", "debian"))
+
+
+# demo
+
+
+@pytest.fixture
+def tiny_nouns(monkeypatch, tmp_path):
+    """In place of the bundled graph, one of 60 nodes that has those the demo asks for."""
+    ids = [*KNOWN, *(f"n:{node}" for node in range(NODES - len(KNOWN)))]
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(TOPICS[place % 3].split(), 5)) for place in range(NODES)]
+    rows = [f"{node},{text},{place % 3}" for place, (node, text) in enumerate(zip(ids, texts, strict=True))]
+    write_csv(tmp_path / "t.csv", "id,text,label", rows)
+    drawn = rng.integers(1, (NODES, 19), size=(300, 2))
+    links = [f"{ids[a]},{ids[(a + 3 * step) % NODES]}" for a, step in drawn]
+    write_csv(tmp_path / "e.csv", "source,target", links)
+    graph = read_tables(tmp_path / "e.csv", texts=tmp_path / "t.csv")
+    monkeypatch.setattr(datasets, "load", lambda name: graph)
+    monkeypatch.setattr("glace.training.loop.DEFAULT_STEPS", 60)
+    short = functools.partial(openTSNE.TSNE, early_exaggeration_iter=10)
+    monkeypatch.setattr(openTSNE, "TSNE", lambda **options: short(**options | {"n_iter": 10}))
+
+
+@pytest.mark.usefixtures("tiny_nouns")
+def test_demo(glace, folder):
+    shown = glace("demo", "-o", "made/here", "--threads", "1", "--json", "d.json")
+    made = folder / "made" / "here"
+    assert load(made / "nouns.glace").embedding_.mean.shape == (NODES, 64)
+    assert list(gaussians(str(made / "nouns.parquet")))[:3] == list(KNOWN)
+    assert (made / "map.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert sorted(path.name for path in made.iterdir()) == ["map.png", "nouns.glace", "nouns.parquet"]
+    for line in ("Gaussians of glace", "nearest to n:dog:", "widest Gaussians:", "is near"):
+        assert line in shown
+    assert {"auc", "ap", "attributes_auc", "attributes_ap", "seconds"} <= set(record(folder / "d.json"))
+
+
+@pytest.mark.usefixtures("tiny_nouns")
+def test_demo_without_the_libraries_that_draw(glace, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
+    shown = glace("demo", "--threads", "1")
+    assert "no map: a map needs openTSNE: pip install 'glace-graph[plots]'" in shown
+    assert sorted(path.name for path in (folder / "glace-demo").iterdir()) == ["nouns.glace", "nouns.parquet"]
