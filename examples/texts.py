@@ -19,7 +19,7 @@ texts = {
     "orchard": "a fruit tree grown for its sweet red fruit",
 }
 new = model.transform(list(texts.values()), ids=list(texts))
-rows, dissimilarities = model.embedding_.nearest_to(new.gaussian, k=5)
+rows, dissimilarities = model.embedding_.nearest_to(new, k=5)
 assert graph.labels is not None
 for text, places, distances in zip(texts.values(), rows, dissimilarities, strict=True):
     print(f'"{text}" is near')

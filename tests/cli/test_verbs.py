@@ -309,7 +309,7 @@ def test_embed_texts(glace, folder):
     glace("embed", "texts.glace", "--texts", "new.csv", "-o", "new.npz")
     new, known = load_embedding("new.npz"), load_embedding("texts.glace")
     assert list(new.ids) == ["new 0", "new 1", "new 2"]
-    near, _ = known.nearest_to(new.gaussian, 5)
+    near, _ = known.nearest_to(new, 5)
     assert (np.mod(near, 3) == np.arange(3)[:, None]).mean() > 0.8, "each lies among the texts of its topic"
 
 

@@ -56,6 +56,7 @@ def test_shapes_and_ids(model, planted):
     assert embedding.mean.shape == (400, width)
     assert embedding.mean.dtype == np.float32
     assert embedding.ids == planted.ids
+    assert (embedding.context is None) == (model.proximity == "first")
     if isinstance(model, glace.LACE):
         assert embedding.variance is None
         assert embedding.dissimilarity == "dot"
@@ -68,6 +69,8 @@ def test_transform_of_the_training_rows_gives_their_gaussians(model, planted):
     for rows in (planted.attributes, planted.attributes.toarray()):
         new = model.transform(rows)
         np.testing.assert_array_equal(new.mean, model.embedding_.mean)
+        if new.context is not None:
+            np.testing.assert_array_equal(new.context.mean, model.embedding_.context.mean)
     assert list(model.transform(planted.attributes[:3], ids=["x", "y", "z"]).ids) == ["x", "y", "z"]
 
 
@@ -184,7 +187,7 @@ def test_texts_travel_with_the_model(tmp_path):
     model.save(tmp_path / "m")
     loaded = glace.load(tmp_path / "m")
     new = loaded.transform(["a dog with a tail", "the note of a violin"])
-    near, _ = loaded.embedding_.nearest_to(new.gaussian, 5)
+    near, _ = loaded.embedding_.nearest_to(new, 5)
     assert (near[0] < 40).all()
     assert (near[1] >= 40).all()
     with pytest.raises(InputError, match="give a list of texts, not one string"):

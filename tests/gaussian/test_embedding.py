@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glace.errors import FormatError, GlaceError, InputError
+from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.embedding_file import read_embedding, write_embedding
 from glace.ids import NodeIds
@@ -16,21 +17,22 @@ from glace.ids import NodeIds
 FORMATS = ["parquet", "arrow", "npz"]
 
 
-def embedding(ids=("a", "b", "c"), dim=4, points=False):
+def embedding(ids=("a", "b", "c"), dim=4, points=False, context=False):
     rng = np.random.default_rng(0)
     shape = (len(ids), dim)
     variance = None if points else np.exp(rng.normal(size=shape)).astype(np.float32)
     name = "dot" if points else "symmetric_kl"
-    return Embedding(
-        NodeIds(list(ids)), rng.normal(size=shape).astype(np.float32), variance, name, offset=2.5
-    )
+    other = Gaussian(rng.normal(size=shape).astype(np.float32), variance) if context else None
+    mean = rng.normal(size=shape).astype(np.float32)
+    return Embedding(NodeIds(list(ids)), mean, variance, name, offset=2.5, context=other)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
 @pytest.mark.parametrize("points", [False, True])
+@pytest.mark.parametrize("context", [False, True])
 @pytest.mark.parametrize("ids", [("a", "ü", "c d"), (7, 3, 5)])
-def test_round_trip_keeps_everything(tmp_path, ending, points, ids):
-    before = embedding(ids, points=points)
+def test_round_trip_keeps_everything(tmp_path, ending, points, context, ids):
+    before = embedding(ids, points=points, context=context)
     write_embedding(before, tmp_path / f"e.{ending}")
     after = read_embedding(tmp_path / f"e.{ending}")
     assert list(after.ids) == list(ids)
@@ -38,6 +40,11 @@ def test_round_trip_keeps_everything(tmp_path, ending, points, ids):
     assert (after.variance is None) == points
     if not points:
         np.testing.assert_array_equal(after.variance, before.variance)
+    assert (after.context is None) != context
+    if context:
+        assert after.context is not None
+        assert before.context is not None
+        np.testing.assert_array_equal(after.context.mean, before.context.mean)
     assert (after.dissimilarity, after.offset) == (before.dissimilarity, before.offset)
 
 
@@ -112,6 +119,18 @@ def test_unknown_node_suggests_one():
         embedding(("dog", "cat", "piano")).neighbors("dogs")
 
 
+def test_with_a_context_both_ways_count():
+    e = embedding(context=True)
+    forth = [e.measure.direct(e.gaussian[a], e.context[b]) for a, b in ((0, 1), (1, 0))]
+    assert e.dissimilarities([("a", "b")])[0] == pytest.approx(sum(forth) / 2, rel=1e-6)
+    assert e.neighbors("a", k=1).dissimilarities[0] <= e.dissimilarities([("a", "b")])[0]
+
+
+def test_embeddings_of_two_models_are_not_compared():
+    with pytest.raises(InputError, match="are not of one model"):
+        embedding().nearest_to(embedding(context=True))
+
+
 def test_scores_and_probabilities():
     e = embedding()
     near = e.dissimilarities([("a", "b"), ("b", "c")])
@@ -135,6 +154,7 @@ def test_spread_grows_with_the_variance_and_points_have_none():
         ({"variance": None}, "symmetric_kl needs variances"),
         ({"variance": np.zeros((3, 4), np.float32)}, "variances must be above 0"),
         ({"mean": np.full((3, 4), np.nan, np.float32)}, "must be finite"),
+        ({"context": Gaussian(np.ones((3, 2), np.float32), None)}, "the context has the shape"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(change, message):

@@ -5,7 +5,7 @@ import pytest
 
 from glace.errors import InputError
 from glace.gaussian import nearest as module
-from glace.gaussian.dissimilarity import MEASURES, Gaussian, named
+from glace.gaussian.dissimilarity import MEASURES, Gaussian, Roles, named, roles
 from glace.gaussian.nearest import nearest
 
 
@@ -15,6 +15,11 @@ def gaussians(seed, rows, dim=6):
         rng.normal(size=(rows, dim)).astype(np.float32),
         np.exp(rng.normal(size=(rows, dim))).astype(np.float32),
     )
+
+
+def alone(rows):
+    """Nodes without a context: the same as source and as target."""
+    return Roles(rows, rows)
 
 
 def wide(g):
@@ -28,14 +33,14 @@ def test_equals_brute_force(name, k, monkeypatch):
     nodes, queries = gaussians(1, 50), gaussians(2, 7)
     brute = named(name).direct(wide(queries)[:, None], wide(nodes)[None, :])
     order = np.argsort(brute, axis=1, kind="stable")[:, :k]
-    found, values = nearest(named(name), queries, nodes, k)
+    found, values = nearest(named(name), alone(queries), alone(nodes), k)
     np.testing.assert_array_equal(found, order)
     np.testing.assert_allclose(values, np.take_along_axis(brute, order, 1), rtol=1e-12)
 
 
 def test_excluded_nodes_are_no_answer():
     nodes = gaussians(3, 20)
-    found, _ = nearest(named("kl"), nodes[[4, 9]], nodes, 30, exclude=[4, 9])
+    found, _ = nearest(named("kl"), alone(nodes[[4, 9]]), alone(nodes), 30, exclude=[4, 9])
     assert found.shape == (2, 19)
     assert 4 not in found[0]
     assert 9 not in found[1]
@@ -43,7 +48,7 @@ def test_excluded_nodes_are_no_answer():
 
 def test_equal_dissimilarities_come_in_the_order_of_the_nodes():
     nodes = Gaussian(np.ones((5, 2), np.float32), np.ones((5, 2), np.float32))
-    found, values = nearest(named("symmetric_kl"), nodes[[2]], nodes, 4, exclude=[2])
+    found, values = nearest(named("symmetric_kl"), alone(nodes[[2]]), alone(nodes), 4, exclude=[2])
     assert found[0].tolist() == [0, 1, 3, 4]
     assert values[0].tolist() == [0, 0, 0, 0]
 
@@ -51,4 +56,16 @@ def test_equal_dissimilarities_come_in_the_order_of_the_nodes():
 @pytest.mark.parametrize("k", [0, -1, 1.5])
 def test_k_must_be_a_count(k):
     with pytest.raises(InputError, match="k must be a whole number of at least 1"):
-        nearest(named("kl"), gaussians(1, 2), gaussians(2, 3), k)
+        nearest(named("kl"), alone(gaussians(1, 2)), alone(gaussians(2, 3)), k)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_with_a_context_nodes_are_compared_with_the_context_of_others(name):
+    own, context, measure = wide(gaussians(4, 30)), wide(gaussians(5, 30)), named(name)
+    forth = measure.direct(own[:, None], context[None, :])
+    brute = (forth + forth.T) / 2 if measure.symmetric else forth
+    judged = roles(measure, own, context)
+    found, values = nearest(measure, judged, judged, 30)
+    order = np.argsort(brute, axis=1, kind="stable")
+    np.testing.assert_array_equal(found, order)
+    np.testing.assert_allclose(values, np.take_along_axis(brute, order, 1), rtol=1e-9, atol=1e-12)

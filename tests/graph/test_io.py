@@ -94,7 +94,11 @@ def test_texts_with_a_header(put):
 def test_svmlight_rows_are_numbered_and_led_by_their_label(put):
     attributes = put("nodes.svm", "1 1:0.5 3:2\n-1 2:1\n0.5 1:1\n")
     graph = read_tables(put("e.csv", "source,target\n0,1\n1,2\n"), attributes)
-    assert sp.csr_array(graph.attributes).toarray().tolist() == [[0.5, 0, 2], [0, 1, 0], [1, 0, 0]]
+    assert sp.csr_array(graph.attributes).toarray().tolist() == [
+        [0, 0.5, 0, 2],
+        [0, 0, 1, 0],
+        [0, 1, 0, 0],
+    ], "columns count from 0, and no file is guessed to count from 1"
     assert graph.labels is not None
     assert [graph.labels[node] for node in range(3)] == ["1", "-1", "0.5"]
 

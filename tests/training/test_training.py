@@ -1,5 +1,9 @@
 """The loop: it learns, stops when it should, and says so when it cannot."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -90,6 +94,22 @@ def test_threads_are_put_back():
     with using_threads(before + 1):
         assert torch.get_num_threads() == before + 1
     assert torch.get_num_threads() == before
+
+
+SHARED_OPENMP = """
+import torch, glace
+seen = set()
+graph = glace.datasets.planted(200, communities=4, attributes=60, words=8)
+model = glace.GLACE(dim=4, hidden=8, max_steps=3, threads=2)
+model.fit(graph, listener=lambda progress: seen.add(torch.get_num_threads()))
+assert seen == {2}, seen
+"""
+
+
+def test_starting_the_kernels_pool_leaves_torch_its_threads():
+    """Both share OpenMP, and the pool's first use sets the count for all: here to 4."""
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "4"}
+    subprocess.run([sys.executable, "-c", SHARED_OPENMP], env=environment, check=True)
 
 
 def test_a_step_does_not_look_at_the_other_nodes(monkeypatch):

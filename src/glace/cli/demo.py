@@ -85,7 +85,7 @@ def _show_certainty(embedding: "Embedding", graph: "Graph", screen: Screen) -> N
 
 def _show_invented(model: "GLACE", screen: Screen) -> None:
     new = model.transform(INVENTED)
-    rows, _ = model.embedding_.nearest_to(new.gaussian, 5)
+    rows, _ = model.embedding_.nearest_to(new, 5)
     screen.say("new nodes, placed by their words alone:")
     for text, places in zip(INVENTED, rows, strict=True):
         screen.say(f'  "{text}"')

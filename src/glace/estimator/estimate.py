@@ -16,7 +16,7 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
     width, hidden, dim = graph.num_attributes, settings.model.hidden, settings.model.dim
     parts, heads = first + second, 1 + model.gaussian
     weights = 4.0 * (first + 2 * second) * ((width + 1) * hidden + heads * (hidden + 1) * dim)
-    gaussians = 4.0 * graph.num_nodes * parts * heads * dim
+    gaussians = 4.0 * graph.num_nodes * parts * heads * dim * (1 + second)
     batch, pool = settings.sampling.batch, settings.sampling.pool
     rows = (2 * batch + pool) * (hidden * 4 + heads * dim * 8) * 4.0
     scores = 8 * batch * pool * 4.0 * parts

@@ -159,10 +159,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.vocabulary_: TextVocabulary | None = graph.vocabulary
 
     def _embed(self, attributes: Any, ids: NodeIds) -> Embedding:
-        gaussian = self.network_.embed(attributes, np.arange(attributes.shape[0]))
-        return Embedding(
-            ids, gaussian.mean, gaussian.variance, self.network_.measure.name, self.network_.offset()
-        )
+        own, context = self.network_.embed(attributes, np.arange(attributes.shape[0]))
+        measure, offset = self.network_.measure.name, self.network_.offset()
+        return Embedding(ids, own.mean, own.variance, measure, offset, context)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "network_"):

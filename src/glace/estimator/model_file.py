@@ -13,7 +13,13 @@ from glace.estimator.estimator import ESTIMATORS, GLACE
 from glace.estimator.settings import Settings
 from glace.files import sha256_of
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.embedding_file import is_embedding_file, read_embedding, write_embedding
+from glace.gaussian.embedding_file import (
+    from_matrices,
+    is_embedding_file,
+    matrices,
+    read_embedding,
+    write_embedding,
+)
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 from glace.model.encoders import InputShape
@@ -115,9 +121,7 @@ def _vocabulary(arrays: Arrays) -> TextVocabulary | None:
 def _pack_embedding(embedding: Embedding) -> Arrays:
     ids = embedding.ids
     packed = pack_strings("ids", ids.array) if ids.are_strings else {"ids/numbers": ids.to_numpy()}
-    if embedding.variance is not None:
-        packed["embedding/variance"] = embedding.variance
-    return {**packed, "embedding/mean": embedding.mean}
+    return packed | {f"embedding/{name}": matrix for name, matrix in matrices(embedding).items()}
 
 
 def _embedding(path: str | Path, network: Network, metadata: dict[str, Any], arrays: Arrays) -> Embedding:
@@ -129,5 +133,5 @@ def _embedding(path: str | Path, network: Network, metadata: dict[str, Any], arr
             raise FormatError(f"{sidecar} is damaged or belongs to another model than {path}")
         return read_embedding(sidecar)
     ids = unpack_strings("ids", arrays) if "ids/bytes" in arrays else arrays["ids/numbers"]
-    variance = arrays.get("embedding/variance")
-    return Embedding(NodeIds(ids), arrays["embedding/mean"], variance, network.measure.name, network.offset())
+    columns = {name.removeprefix("embedding/"): array for name, array in arrays.items()}
+    return from_matrices(NodeIds(ids), columns, network.measure.name, network.offset())

@@ -10,7 +10,7 @@ other: its error is about the machine epsilon times sum((mean^2 + variance) / va
 docs/concepts.md for figures.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,6 +31,15 @@ class Gaussian:
 
     def __getitem__(self, rows: Any) -> "Gaussian":
         return Gaussian(self.mean[rows], None if self.variance is None else self.variance[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The same nodes as source and as target of an edge: d(i, j) = scale * direct(source[i], target[j])."""
+
+    source: Gaussian
+    target: Gaussian
+    scale: float = 1.0
 
 
 class Factor(NamedTuple):
@@ -55,6 +64,30 @@ class Dissimilarity:
         """(n, m) dissimilarities of every row of `first` to every row of `second`."""
         left, right = self.left(first), self.right(second)
         return left.vector @ right.vector.T + left.bias[:, None] + right.bias[None, :]
+
+
+def roles(measure: Dissimilarity, own: Gaussian, context: Gaussian | None) -> Roles:
+    """What nodes are in an edge, given their Gaussian and, for second-order proximity, their context.
+
+    Second-order training compares a node with the context of the other, so an edge is judged by that too;
+    by the mean of both ways if edges have no direction. Measures add up over dimensions: the mean is the
+    measure of the two concatenated.
+    """
+    if context is None:
+        return Roles(own, own)
+    if not measure.symmetric:
+        return Roles(own, context)
+    return Roles(concatenated([own, context]), concatenated([context, own]), 0.5)
+
+
+def concatenated(parts: Sequence[Gaussian]) -> Gaussian:
+    """One Gaussian of all dimensions of the parts."""
+    library = _library(parts[0].mean)
+    means, variances = [part.mean for part in parts], [part.variance for part in parts]
+    return Gaussian(
+        library.concatenate(means, -1),
+        None if variances[0] is None else library.concatenate(variances, -1),
+    )
 
 
 def named(name: str) -> Dissimilarity:
@@ -107,7 +140,7 @@ def _kl_right(second: Gaussian) -> Factor:
 
 
 def _symmetric_kl(first: Gaussian, second: Gaussian) -> Array:
-    """Mean of both directions, Eq. 3; the logarithms cancel: 1/4 sum[(gap^2 + (v_i-v_j)^2/(v_i+v_j)) ...]."""
+    """Mean of both directions, Eq. 4: 1/4 sum[(gap^2 (v_i + v_j) + (v_i - v_j)^2) / (v_i v_j)]; logarithms cancel."""
     v, w = _variance(first), _variance(second)
     gap, spread = first.mean - second.mean, v - w
     return 0.25 * ((gap * gap * (v + w) + spread * spread) / (v * w)).sum(-1)

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from glace.errors import InputError
 from glace.gaussian import nearest
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, named
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles
 from glace.ids import NodeId, NodeIds
 
 
@@ -25,7 +25,8 @@ class Embedding:
     """n Gaussians: `mean` and `variance` (n, L) float32; points (LACE, baselines) have no variance.
 
     `dissimilarity` names the measure they were trained for, and `offset` is b in the probability of an
-    edge, sigmoid(b - dissimilarity).
+    edge, sigmoid(b - dissimilarity). `context`, of the same shape, is what a node is as the neighbour of
+    others; second-order proximity has it, and judges an edge from i to j by i and the context of j.
     """
 
     ids: NodeIds
@@ -33,20 +34,14 @@ class Embedding:
     variance: npt.NDArray[np.float32] | None
     dissimilarity: str
     offset: float = 0.0
+    context: Gaussian | None = None
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 2 or self.mean.shape[0] != len(self.ids):
             raise InputError(f"{len(self.ids):,} ids need a mean of that many rows, not {self.mean.shape}")
-        if self.variance is not None and self.variance.shape != self.mean.shape:
-            raise InputError(f"the variance has the shape {self.variance.shape}, the mean {self.mean.shape}")
-        if self.measure.needs_variance and self.variance is None:
-            raise InputError(
-                f"{self.dissimilarity} needs variances; points have only the dissimilarity 'dot'"
-            )
-        if self.variance is not None and not (self.variance > 0).all():
-            raise InputError("variances must be above 0")
-        if not np.isfinite(self.mean).all() or not np.isfinite(_or_empty(self.variance)).all():
-            raise InputError("means and variances must be finite")
+        _check(self.gaussian, self.mean.shape, self.measure)
+        if self.context is not None:
+            _check(self.context, self.mean.shape, self.measure)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -65,10 +60,15 @@ class Embedding:
         """All rows, as the formulas take them."""
         return Gaussian(self.mean, self.variance)
 
+    @property
+    def roles(self) -> Roles:
+        """All nodes as sources and as targets of edges."""
+        return roles(self.measure, self.gaussian, self.context)
+
     def take(self, nodes: npt.NDArray[np.integer]) -> "Embedding":
         """The Gaussians at these positions, in that order."""
-        rows = self.gaussian[nodes]
-        return replace(self, ids=self.ids.take(nodes), mean=rows.mean, variance=rows.variance)
+        own, context = self.gaussian[nodes], None if self.context is None else self.context[nodes]
+        return replace(self, ids=self.ids.take(nodes), mean=own.mean, variance=own.variance, context=context)
 
     def neighbors(self, node: NodeId, k: int = 10) -> Neighbors:
         """The k nodes nearest to a node, itself excluded, by exact search over all.
@@ -76,14 +76,19 @@ class Embedding:
         For the asymmetric `kl` these are the targets an edge from the node would most likely have.
         """
         place = self.ids.position(node)
-        rows, dissimilarities = self.nearest_to(self.gaussian[[place]], k, exclude=[place])
+        rows, dissimilarities = self.nearest_to(self.take(np.array([place])), k, exclude=[place])
         return Neighbors([self.ids[row] for row in rows[0]], dissimilarities[0])
 
     def nearest_to(
-        self, queries: Gaussian, k: int, exclude: Sequence[int] | None = None
+        self, queries: "Embedding", k: int = 10, exclude: Sequence[int] | None = None
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Positions (Q, k) and dissimilarities (Q, k) of the nodes nearest to each query Gaussian."""
-        return nearest.nearest(self.measure, queries, self.gaussian, k, exclude)
+        """Positions (Q, k) and dissimilarities (Q, k) of the nodes nearest to each node of another embedding.
+
+        `exclude[q]`, a position, is no answer to query q.
+        """
+        if queries.mean.shape[1] != self.mean.shape[1] or (queries.context is None) != (self.context is None):
+            raise InputError(f"{queries!r} and {self!r} are not of one model")
+        return nearest.nearest(self.measure, queries.roles, self.roles, k, exclude)
 
     def dissimilarities(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> npt.NDArray[np.float64]:
         """(P,) of pairs of ids, from the first to the second."""
@@ -92,8 +97,10 @@ class Embedding:
         return self.dissimilarities_at(np.column_stack([first, second]))
 
     def dissimilarities_at(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
-        """(P,) of pairs of positions (P, 2)."""
-        return between(self.measure, self.gaussian[pairs[:, 0]], self.gaussian[pairs[:, 1]])
+        """(P,) of pairs of positions (P, 2), by the direct form in float64."""
+        roles = self.roles
+        first, second = nearest.wide(roles.source[pairs[:, 0]]), nearest.wide(roles.target[pairs[:, 1]])
+        return np.asarray(roles.scale * self.measure.direct(first, second))
 
     def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         """sigmoid(offset - d): the model's odds that a pair is an edge and not a drawn negative."""
@@ -102,16 +109,21 @@ class Embedding:
         return np.asarray(expit(self.offset - dissimilarities))
 
     def spread(self) -> npt.NDArray[np.float64]:
-        """(n,) mean log-variance of each node: the larger, the less certain the model is of its place."""
+        """(n,) mean log-variance of each node, the width of its Gaussian; see docs/concepts.md for what it says."""
         if self.variance is None:
             raise InputError("points have no variance; only Gaussians (GLACE) know how certain they are")
         return np.asarray(np.log(self.variance.astype(np.float64)).mean(axis=1))
 
 
-def between(measure: Dissimilarity, first: Gaussian, second: Gaussian) -> npt.NDArray[np.float64]:
-    """The direct form in float64: exact to the last digits that float32 Gaussians have."""
-    return np.asarray(measure.direct(nearest.wide(first), nearest.wide(second)))
-
-
-def _or_empty(array: Any) -> npt.NDArray[Any]:
-    return np.empty(0) if array is None else np.asarray(array)
+def _check(gaussian: Gaussian, shape: tuple[int, ...], measure: Dissimilarity) -> None:
+    mean, variance = gaussian.mean, gaussian.variance
+    if mean.shape != shape:
+        raise InputError(f"the context has the shape {mean.shape}, the mean {shape}")
+    if variance is None and measure.needs_variance:
+        raise InputError(f"{measure.name} needs variances; points have only the dissimilarity 'dot'")
+    if variance is not None and variance.shape != shape:
+        raise InputError(f"the variance has the shape {variance.shape}, the mean {shape}")
+    if variance is not None and not (variance > 0).all():
+        raise InputError("variances must be above 0")
+    if not np.isfinite(mean).all() or (variance is not None and not np.isfinite(variance).all()):
+        raise InputError("means and variances must be finite")

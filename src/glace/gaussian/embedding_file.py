@@ -11,10 +11,12 @@ import pyarrow as pa
 from glace.archive import read_members
 from glace.errors import FormatError, GlaceError, InputError
 from glace.files import existing, replacing
+from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.ids import NodeIds
 
 _KEY = b"glace"
+MATRICES = ("mean", "variance", "context_mean", "context_variance")
 
 
 def write_embedding(embedding: Embedding, path: str | Path) -> None:
@@ -60,21 +62,34 @@ def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str
 
 
 def as_table(embedding: Embedding) -> pa.Table:
-    """Columns id, mean and (for Gaussians) variance; the latter two are lists of fixed size."""
-    columns = {"id": embedding.ids.array, "mean": _lists(embedding.mean)}
-    if embedding.variance is not None:
-        columns["variance"] = _lists(embedding.variance)
+    """Columns id, mean and, where there, variance, context_mean, context_variance: lists of fixed size."""
+    columns = {name: _lists(matrix) for name, matrix in matrices(embedding).items()}
     facts = {"dissimilarity": embedding.dissimilarity, "offset": embedding.offset, "format_version": 1}
-    return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(facts)})
+    table = pa.table({"id": embedding.ids.array, **columns})
+    return table.replace_schema_metadata({_KEY: json.dumps(facts)})
 
 
 def from_table(table: pa.Table) -> Embedding:
     """Back from `as_table`."""
     facts = json.loads((table.schema.metadata or {})[_KEY])
-    variance = _matrix(table["variance"]) if "variance" in table.column_names else None
-    return Embedding(
-        NodeIds(table["id"]), _matrix(table["mean"]), variance, facts["dissimilarity"], float(facts["offset"])
-    )
+    columns = {name: _matrix(table[name]) for name in MATRICES if name in table.column_names}
+    return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], float(facts["offset"]))
+
+
+def matrices(embedding: Embedding) -> dict[str, Any]:
+    """The matrices an embedding has, by the names of `MATRICES`."""
+    context = embedding.context or Gaussian(None, None)
+    values = (embedding.mean, embedding.variance, context.mean, context.variance)
+    return {name: matrix for name, matrix in zip(MATRICES, values, strict=True) if matrix is not None}
+
+
+def from_matrices(ids: NodeIds, named: dict[str, Any], dissimilarity: str, offset: float) -> Embedding:
+    """Back from `matrices`."""
+    mean, variance, context_mean, context_variance = (named.get(name) for name in MATRICES)
+    if mean is None:
+        raise FormatError("there are no means")
+    context = None if context_mean is None else Gaussian(context_mean, context_variance)
+    return Embedding(ids, mean, variance, dissimilarity, offset, context)
 
 
 def _lists(matrix: Any) -> pa.Array:
@@ -115,24 +130,18 @@ def _read_arrow(path: Path) -> Embedding:
 
 def _write_npz(embedding: Embedding, path: Path) -> None:
     ids = embedding.ids.to_numpy()
-    arrays = {"ids": ids.astype(np.str_) if embedding.ids.are_strings else ids, "mean": embedding.mean}
-    if embedding.variance is not None:
-        arrays["variance"] = embedding.variance
+    arrays = {"ids": ids.astype(np.str_) if embedding.ids.are_strings else ids, **matrices(embedding)}
     facts = {"dissimilarity": np.array(embedding.dissimilarity), "offset": np.array(embedding.offset)}
     with path.open("wb") as sink:
         np.savez(sink, allow_pickle=False, **arrays, **facts)
 
 
 def _read_npz(path: Path) -> Embedding:
-    names = ("ids", "mean", "variance", "dissimilarity", "offset")
-    arrays = {name: member.array() for name, member in read_members(path, names).items()}
-    return Embedding(
-        NodeIds(arrays["ids"].tolist()),
-        _numbers(arrays["mean"]),
-        _numbers(arrays["variance"]) if "variance" in arrays else None,
-        str(arrays["dissimilarity"]),
-        float(arrays["offset"]),
-    )
+    members = read_members(path, ("ids", *MATRICES, "dissimilarity", "offset"))
+    arrays = {name: member.array() for name, member in members.items()}
+    columns = {name: _numbers(arrays[name]) for name in MATRICES if name in arrays}
+    ids = NodeIds(arrays["ids"].tolist())
+    return from_matrices(ids, columns, str(arrays["dissimilarity"]), float(arrays["offset"]))
 
 
 def _numbers(array: Any) -> Any:
@@ -145,9 +154,8 @@ def _write_csv(embedding: Embedding, path: Path) -> None:
     from pyarrow import csv
 
     columns = {"id": embedding.ids.array}
-    for name, matrix in (("mean", embedding.mean), ("variance", embedding.variance)):
-        if matrix is not None:
-            columns |= {f"{name}_{column}": pa.array(matrix[:, column]) for column in range(matrix.shape[1])}
+    for name, matrix in matrices(embedding).items():
+        columns |= {f"{name}_{column}": pa.array(matrix[:, column]) for column in range(matrix.shape[1])}
     csv.write_csv(pa.table(columns), path)
 
 

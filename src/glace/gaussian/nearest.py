@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles
 
 BLOCK = 16_384
 """Nodes compared at a time: with 1,000 queries a block of dissimilarities takes 128 MB."""
@@ -14,31 +14,32 @@ BLOCK = 16_384
 
 def nearest(
     measure: Dissimilarity,
-    queries: Gaussian,
-    nodes: Gaussian,
+    queries: Roles,
+    nodes: Roles,
     k: int,
     exclude: Sequence[int] | None = None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Positions and dissimilarities (Q, k) of the nodes nearest to each query, nearest first.
+    """Positions and dissimilarities (Q, k) of the nodes nearest to each query, as its source, nearest first.
 
     `exclude[q]` is a node that is no answer to query q, or -1. Equal dissimilarities are ordered by
     position. Where there are fewer than k nodes, all are returned.
     """
-    available = len(nodes.mean) - (exclude is not None)
+    available = len(nodes.target.mean) - (exclude is not None)
     if not isinstance(k, int | np.integer) or k < 1:
         raise InputError(f"k must be a whole number of at least 1, not {k!r}")
     k = min(k, available)
-    queries = wide(queries)
-    left = measure.left(queries)
-    found = np.empty((len(queries.mean), 0), dtype=np.int64)
-    scores = np.empty((len(queries.mean), 0))
-    for start in range(0, len(nodes.mean), BLOCK):
-        block = measure.right(wide(nodes[start : start + BLOCK]))
+    sources = wide(queries.source)
+    left = measure.left(sources)
+    found = np.empty((len(sources.mean), 0), dtype=np.int64)
+    scores = np.empty((len(sources.mean), 0))
+    for start in range(0, len(nodes.target.mean), BLOCK):
+        block = measure.right(wide(nodes.target[start : start + BLOCK]))
         new = left.vector @ block.vector.T + left.bias[:, None] + block.bias
         _forbid(new, exclude, start)
         places = np.broadcast_to(np.arange(start, start + new.shape[1]), new.shape)
         found, scores = _best(np.hstack([found, places]), np.hstack([scores, new]), k)
-    return _refined(measure, queries, nodes, found)
+    found, exact = _refined(measure, sources, nodes.target, found)
+    return found, nodes.scale * exact
 
 
 def wide(gaussian: Gaussian) -> Gaussian:

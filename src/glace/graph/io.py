@@ -172,7 +172,9 @@ def _read_svmlight(path: Path, width: int | None = None) -> NodeTable:
     from sklearn.datasets import load_svmlight_file
 
     try:
-        matrix, labels = load_svmlight_file(str(path), n_features=width)
+        # Counted from 0 whatever the file says: one that counts from 1 has an empty first column, which does no
+        # harm, while a guess could take the rows of two files that belong together differently.
+        matrix, labels = load_svmlight_file(str(path), n_features=width, zero_based=True)
     except (ValueError, TypeError, OverflowError, IndexError) as problem:
         raise InputError(f"{path.name} cannot be read as svmlight: {one_line(problem)}") from problem
     names = [str(int(label)) if label.is_integer() else str(label) for label in labels.tolist()]

@@ -35,6 +35,16 @@ def set_threads(count: int) -> None:
     _threads = min(count, numba.config.NUMBA_NUM_THREADS)
     if _threads > 1:
         numba.set_num_threads(_threads)
+        _meet(_threads)
+
+
+@numba.njit(parallel=True)  # type: ignore[untyped-decorator]
+def _meet(threads: int) -> int:
+    """Start the pool now: its first use sets OpenMP's thread count, which torch shares, to that of the machine."""
+    total = 0
+    for thread in numba.prange(threads):
+        total += thread
+    return total
 
 
 def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -9,8 +9,8 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.model.encoders import xavier_uniform
 
 VARIANCE_FLOOR = 1e-2
-"""Added to every variance. ELU + 1 comes arbitrarily close to 0, and in float32 the dot-product form of the
-dissimilarity loses all digits there; see docs/concepts.md."""
+"""Added to every variance. ELU + 1 comes arbitrarily close to 0, and between close and very narrow Gaussians
+float32 loses the digits of KL in its dot-product form; see docs/concepts.md."""
 
 
 class Linear(nn.Module):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from glace.gaussian.dissimilarity import Gaussian, named
+from glace.gaussian.dissimilarity import Gaussian, concatenated, named
 from glace.model.config import ModelConfig
 from glace.model.encoders import DenseInput, InputShape, NodeNumbers, input_layer
 from glace.model.heads import GaussianHead, PointHead
@@ -69,32 +69,28 @@ class Network(nn.Module):
         gaussian: Gaussian = self.encoders[role](attributes, rows)
         return gaussian
 
-    def embed(self, attributes: Any, rows: NodeNumbers) -> Gaussian:
-        """Numpy Gaussians of the wanted rows: the parts of all proximities, concatenated; (R, parts * dim)."""
-        blocks = [rows[start : start + ENCODE_ROWS] for start in range(0, len(rows), ENCODE_ROWS)]
-        width = len(self.parts) * self.config.dim
-        mean = np.empty((len(rows), width), dtype=np.float32)
-        variance = np.empty((len(rows), width), dtype=np.float32) if self.gaussian else None
-        start = 0
-        with torch.no_grad():
-            for block in blocks:
-                place = slice(start, start + len(block))
-                self._embed_block(
-                    attributes, block, mean[place], None if variance is None else variance[place]
-                )
-                start += len(block)
-        return Gaussian(mean, variance)
+    def embed(self, attributes: Any, rows: NodeNumbers) -> tuple[Gaussian, Gaussian | None]:
+        """Numpy Gaussians of the wanted rows, (R, parts * dim), and their context for second-order proximity.
 
-    def _embed_block(
-        self, attributes: Any, rows: NodeNumbers, mean: npt.NDArray[Any], variance: npt.NDArray[Any] | None
-    ) -> None:
-        for number, part in enumerate(self.parts):
-            columns = slice(number * self.config.dim, (number + 1) * self.config.dim)
-            gaussian = self.encode(part, attributes, rows)
-            mean[:, columns] = gaussian.mean.numpy()
-            if variance is not None:
-                assert gaussian.variance is not None
-                variance[:, columns] = gaussian.variance.numpy()
+        The parts of several proximities are concatenated; first order is its own context.
+        """
+        by_role = {role: self._embed(role, attributes, rows) for role in self.encoders}
+        own = [by_role[part] for part in self.parts]
+        if "second" not in self.parts:
+            return concatenated(own), None
+        return concatenated(own), concatenated([*own[:-1], by_role["context"]])
+
+    def _embed(self, role: str, attributes: Any, rows: NodeNumbers) -> Gaussian:
+        mean = np.empty((len(rows), self.config.dim), dtype=np.float32)
+        variance = np.empty_like(mean) if self.gaussian else None
+        with torch.no_grad():
+            for start in range(0, len(rows), ENCODE_ROWS):
+                place = slice(start, start + ENCODE_ROWS)
+                gaussian = self.encode(role, attributes, rows[place])
+                mean[place] = gaussian.mean.numpy()
+                if variance is not None and gaussian.variance is not None:
+                    variance[place] = gaussian.variance.numpy()
+        return Gaussian(mean, variance)
 
     def offset(self) -> float:
         """b of the concatenated dissimilarity: the parts' log-odds b - d add up."""

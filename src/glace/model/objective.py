@@ -1,4 +1,4 @@
-"""The loss of a batch: Eq. 9 and 10 of the paper with an offset, over the distinct nodes of the batch."""
+"""The loss of a batch: Eq. 12 and 13 of the paper with an offset, over the distinct nodes of the batch."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ from glace.training.optimizer import RowwiseAdam
 from glace.training.validation import Validation
 
 DEFAULT_STEPS = 2000
-"""Where no limit is given: enough for the graphs in docs/results, early stopping mostly ends it sooner."""
+"""Where no limit is given; early stopping often ends a run sooner."""
 
 
 class Trainer:

@@ -12,10 +12,10 @@ from glace.kernels.compile import set_threads
 def using_threads(count: int) -> Iterator[None]:
     """Run the block with this many threads, in torch and in compiled kernels."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
     set_threads(count)
+    torch.set_num_threads(count)  # after the kernels' pool, which shares OpenMP's count with torch
     try:
         yield
     finally:
+        set_threads(1)
         torch.set_num_threads(before)
-        set_threads(before)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glace.gaussian.dissimilarity import roles
 from glace.graph.split import HeldOut
 from glace.model.network import Network
 
@@ -33,8 +34,8 @@ class Validation:
         """AUC and average precision of the network's dissimilarities."""
         from sklearn.metrics import average_precision_score, roc_auc_score
 
-        gaussian = network.embed(attributes, self.nodes)
-        near = -network.measure.direct(gaussian[self.places[:, 0]], gaussian[self.places[:, 1]])
+        judged = roles(network.measure, *network.embed(attributes, self.nodes))
+        near = -network.measure.direct(judged.source[self.places[:, 0]], judged.target[self.places[:, 1]])
         if not np.isfinite(near).all():
             return 0.0, 0.0
         return float(roc_auc_score(self.truth, near)), float(average_precision_score(self.truth, near))
