@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import glace
+from glace.model.encoders import SparseInput
 
 settings.register_profile(
     "glace", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -41,3 +42,17 @@ def model_file(fitted, tmp_path):
     path = tmp_path / "model.glace"
     fitted.save(path)
     return path
+
+
+@pytest.fixture
+def encoded_rows(monkeypatch):
+    """The number of rows of every call of a sparse input layer, as they come."""
+    seen: list[int] = []
+    forward = SparseInput.forward
+
+    def counted(self, attributes, rows):
+        seen.append(len(rows))
+        return forward(self, attributes, rows)
+
+    monkeypatch.setattr(SparseInput, "forward", counted)
+    return seen

@@ -4,49 +4,19 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from glace.errors import InputError
 from glace.options import limits_of
 
-if TYPE_CHECKING:
-    from glace.graph.graph import Graph
+_OUTPUT = "Output"  # a panel of the help
 
-_GRAPH, _OUTPUT = "Graph", "Output"  # panels of the help
-
-GraphName = Annotated[
-    str | None, typer.Argument(metavar="GRAPH", help="A dataset's name, an .npz file or a table of edges.")
-]
-Edges = Annotated[
-    Path | None,
-    typer.Option(help="Table of edges: source, target and, if there, weight.", rich_help_panel=_GRAPH),
-]
-Attributes = Annotated[
-    Path | None,
-    typer.Option(
-        help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight).", rich_help_panel=_GRAPH
-    ),
-]
-Texts = Annotated[
-    Path | None,
-    typer.Option(help="Table of texts in place of attributes: id, text.", rich_help_panel=_GRAPH),
-]
-Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.", rich_help_panel=_GRAPH)]
-Missing = Annotated[
-    str,
-    typer.Option(
-        help="Nodes that edges name but the table does not: `error`, or `empty` attributes.",
-        rich_help_panel=_GRAPH,
-    ),
-]
-NoHeader = Annotated[
-    bool, typer.Option("--no-header", help="CSV and TSV files start with data.", rich_help_panel=_GRAPH)
-]
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder of dataset files; by default GLACE_DATA, else the user's cache.")
 ]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV and TSV files start with data.")]
 Json = Annotated[
     Path | None,
     typer.Option(
@@ -61,63 +31,6 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file w
 AnyEmbedding = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file, or an embedding (.parquet .arrow .npz).")
 ]
-
-
-def load_graph(
-    graph: str | None,
-    edges: Path | None,
-    attributes: Path | None,
-    texts: Path | None,
-    *,
-    directed: bool,
-    missing: str,
-    no_header: bool,
-    data_dir: Path | None,
-) -> "Graph":
-    """The graph the arguments name; an option that would be ignored raises."""
-    from glace import datasets
-    from glace.graph.io import read_graph, read_tables
-    from glace.graph.tables import check_choices
-
-    check_choices(attributes, texts, missing)
-    if (graph is None) == (edges is None):
-        came = "nothing" if graph is None else f"both {graph} and --edges {edges}"
-        raise InputError(f"name one graph: a dataset, a file, or --edges FILE; {came} was given")
-    table = edges if graph is None else Path(graph) if _is_table(graph) else None
-    described = attributes is not None or texts is not None
-    name = (graph or "").replace("_", "-")
-    _check_used(
-        {
-            "--attributes and --texts go with a table of edges": described and table is None,
-            "--missing goes with --attributes or --texts": missing != "error" and not described,
-            "--data-dir goes with the name of a dataset": data_dir is not None
-            and name not in datasets.names(),
-            "--no-header goes with CSV and TSV files": no_header and table is None,
-        }
-    )
-    if table is not None:
-        return read_tables(
-            table, attributes, texts=texts, directed=directed, missing=missing, header=not no_header
-        )
-    if name in datasets.names():
-        return datasets.load(name, directed=directed, data_dir=data_dir)
-    assert graph is not None
-    if not Path(graph).suffix and not Path(graph).exists():
-        raise InputError(f"no dataset or file {graph!r}; datasets: {', '.join(datasets.names())}")
-    return read_graph(graph, directed=directed)
-
-
-def _check_used(ignored: dict[str, bool]) -> None:
-    """Raise if an option was given that would be ignored."""
-    for rule, broken in ignored.items():
-        if broken:
-            raise InputError(f"{rule}; leave it out")
-
-
-def _is_table(graph: str) -> bool:
-    from glace.graph.io import TABLES
-
-    return graph.lower().endswith(TABLES)
 
 
 def check_outputs(*outputs: Path | None, inputs: Iterable[str | Path | None] = ()) -> None:

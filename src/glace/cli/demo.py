@@ -76,7 +76,8 @@ def _show_certainty(embedding: "Embedding", graph: "Graph", screen: Screen) -> N
     degrees = np.diff(graph.adjacency.indptr)
 
     def named(nodes: Any) -> str:
-        return ", ".join(f"{embedding.ids[node]} ({degrees[node]} edges)" for node in nodes)
+        edges = ["1 edge" if degrees[node] == 1 else f"{degrees[node]} edges" for node in nodes]
+        return ", ".join(f"{embedding.ids[node]} ({count})" for node, count in zip(nodes, edges, strict=True))
 
     screen.say(f"narrowest Gaussians:  {named(order[:4])}")
     screen.say(f"widest Gaussians:     {named(order[::-1][:4])}")

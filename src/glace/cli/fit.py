@@ -5,23 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import (
-    Attributes,
-    DataDir,
-    Directed,
-    Edges,
-    GraphName,
-    Json,
-    Missing,
-    NoHeader,
-    Quiet,
-    Texts,
-    check_outputs,
-    load_graph,
-    parsed,
-    with_options,
-)
+from glace.cli.arguments import Json, Quiet, check_outputs, parsed, with_options
 from glace.cli.screen import Screen, file_size, in_bytes
+from glace.cli.source import GraphSource, takes_graph
 from glace.errors import InputError
 from glace.estimator.settings import STAGES
 
@@ -30,19 +16,13 @@ if TYPE_CHECKING:
     from glace.graph.graph import Graph
 
 
+@takes_graph
 @with_options(*STAGES)
 def fit(
-    graph: GraphName = None,
+    source: GraphSource,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
         "model.glace"
     ),
-    edges: Edges = None,
-    attributes: Attributes = None,
-    texts: Texts = None,
-    directed: Directed = False,
-    missing: Missing = "error",
-    no_header: NoHeader = False,
-    data_dir: DataDir = None,
     method: Annotated[str, typer.Option(help="glace: Gaussians; lace: points.")] = "glace",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from OUTPUT.checkpoint, if there is one.")
@@ -62,14 +42,11 @@ def fit(
     if method not in ESTIMATORS:
         raise InputError(f"method must be one of {', '.join(ESTIMATORS)}, not {method!r}")
     model = ESTIMATORS[method](**parsed(options))
-    model.settings().model.resolved_dissimilarity(directed, model.gaussian)
+    model.settings().model.resolved_dissimilarity(source.directed, model.gaussian)
     if not checkpoint_seconds >= 0:
         raise InputError(f"--checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
-    check_outputs(output, json, inputs=[graph, edges, attributes, texts])
-    found = load_graph(
-        graph, edges, attributes, texts,
-        directed=directed, missing=missing, no_header=no_header, data_dir=data_dir,
-    )  # fmt: skip
+    check_outputs(output, json, inputs=source.files())
+    found = source.load()
     screen.say(repr(found))
     for line in found.findings.lines():
         screen.say(f"  {line}")
@@ -83,7 +60,7 @@ def fit(
     _show(model, values, screen)
     screen.say(f"wrote {output} ({file_size(output)})")
     if json:
-        _record(model, found, str(graph or edges), values).write(json)
+        _record(model, found, source.name, values).write(json)
 
 
 def _train(

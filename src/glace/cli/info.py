@@ -2,49 +2,24 @@
 
 from typing import TYPE_CHECKING, Any
 
-from glace.cli.arguments import (
-    Attributes,
-    DataDir,
-    Directed,
-    Edges,
-    GraphName,
-    Json,
-    Missing,
-    NoHeader,
-    Quiet,
-    Texts,
-    check_outputs,
-    load_graph,
-)
+from glace.cli.arguments import Json, Quiet, check_outputs
 from glace.cli.screen import Screen
+from glace.cli.source import GraphSource, takes_graph
 
 if TYPE_CHECKING:
     from glace.graph.graph import Graph
 
 
-def info(
-    graph: GraphName = None,
-    edges: Edges = None,
-    attributes: Attributes = None,
-    texts: Texts = None,
-    directed: Directed = False,
-    missing: Missing = "error",
-    no_header: NoHeader = False,
-    data_dir: DataDir = None,
-    json: Json = None,
-    quiet: Quiet = False,
-) -> None:
+@takes_graph
+def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
     """Show the size of a graph and what was found in it."""
     from glace.records import Record, provenance
 
-    check_outputs(json, inputs=[graph, edges, attributes, texts])
-    found = load_graph(
-        graph, edges, attributes, texts,
-        directed=directed, missing=missing, no_header=no_header, data_dir=data_dir,
-    )  # fmt: skip
+    check_outputs(json, inputs=source.files())
+    found = source.load()
     screen = Screen(quiet)
     facts = graph_facts(found)
-    screen.say(str(graph or edges))
+    screen.say(source.name)
     screen.facts((name, value) for name, value in facts.items() if value is not None)
     for line in found.findings.lines():
         screen.say(f"  {line}")
