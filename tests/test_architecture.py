@@ -11,7 +11,7 @@ import glace
 HOME = {name: home.partition(":")[0] for name, home in glace._HOME.items()}
 SOURCE = Path(__file__).parents[1] / "src" / "glace"
 
-BASE = {"errors", "rng", "records", "ids", "files", "options", "container", "archive"}
+BASE = {"errors", "rng", "records", "ids", "files", "options", "container", "archive", "metrics"}
 MAY_IMPORT = {
     "errors": set(),
     "rng": {"errors"},
@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "ids": {"errors"},
     "options": {"errors"},
     "archive": {"errors"},
+    "metrics": {"errors"},
     "container": {"errors", "files"},
     "records": {"errors", "files"},
     "kernels": {"errors"},

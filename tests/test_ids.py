@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from glace.errors import InputError
-from glace.ids import NodeIds, id_array
+from glace.ids import NodeIds, id_array, integers_of
 
 
 def test_strings_and_integers_keep_their_order_and_kind():
@@ -27,6 +27,48 @@ def test_find_gives_minus_one_for_strangers():
     assert ids.find(["c", "zz", "a"]).tolist() == [2, -1, 0]
     assert ids.find(pa.chunked_array([["b"], ["q"]])).tolist() == [1, -1]
     assert ids.positions(["b", "a"]).tolist() == [1, 0]
+
+
+def test_only_widths_are_cast_when_ids_are_looked_for():
+    assert NodeIds([7, 8]).find(np.array([8, 9], dtype=np.int16)).tolist() == [1, -1]
+    assert NodeIds(["7"]).find(pa.array(["7"], pa.string()).dictionary_encode()).tolist() == [0]
+    assert NodeIds([7]).find([None]).tolist() == [-1]
+    assert NodeIds([7]).find(pa.array([], pa.string())).tolist() == NodeIds(["7"]).find([]).tolist() == []
+    for ids, wanted in (
+        (NodeIds([7]), ["007"]),
+        (NodeIds([7]), ["7"]),
+        (NodeIds(["7"]), [7]),
+        (NodeIds([7]), [7.0]),
+    ):
+        with pytest.raises(InputError, match=r"ids are .*, but these are .*; give them as those"):
+            ids.find(wanted)
+
+
+@pytest.mark.parametrize("text", ["--5", "²", "007", "+7", "5\n", "-0", "", "x", "9" * 5000])
+def test_what_is_not_written_as_an_integer_is_no_number(text):
+    assert NodeIds([5]).parse(text) == text
+    assert text not in NodeIds([5])
+
+
+def test_integers_are_parsed_for_integer_ids_only():
+    assert NodeIds([5]).parse("-5") == -5
+    assert NodeIds([5]).parse(str(2**63 - 1)) == 2**63 - 1
+    assert NodeIds(["5"]).parse("5") == "5"
+
+
+def test_columns_of_texts_are_integers_if_each_is_written_as_one():
+    assert integers_of(pa.array(["0", "-7", None, str(2**63 - 1)])).to_pylist() == [0, -7, None, 2**63 - 1]
+    assert integers_of(pa.array(["1", "01"])) is None
+    assert integers_of(pa.array(["1", str(2**63)])) is None
+
+
+def test_one_id_is_found_as_a_column_would_be():
+    for ids in (NodeIds(["a", "b", "c"]), NodeIds([3, 1, 2])):
+        assert [ids.position(each) for each in ids] == [0, 1, 2]
+        assert ids[2] in ids
+    assert "q" not in NodeIds(["a"])
+    assert None not in NodeIds(["a"])
+    assert True not in NodeIds([1])
 
 
 def test_repr_shows_the_first_three():

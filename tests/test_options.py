@@ -1,5 +1,6 @@
 """Configurations check themselves."""
 
+import numpy as np
 import pytest
 
 from glace.errors import InputError
@@ -16,6 +17,8 @@ from glace.training.config import TrainingConfig
         ({"dim": None}, "dim must be"),
         ({"dim": "8"}, "dim must be"),
         ({"dim": True}, "dim must be"),
+        ({"dim": 10**400}, "dim must be a whole number"),
+        ({"learning_rate": 10**400}, "learning_rate must be a number above 0"),
         ({"hidden": -3}, "hidden must be a whole number of at least 1, not -3"),
         ({"proximity": "third"}, "proximity must be 'first', 'second' or 'both', not 'third'"),
         (
@@ -65,6 +68,20 @@ def test_the_measure_follows_the_direction_of_the_graph():
 def test_a_measure_must_fit_the_kind_of_node(name, gaussian):
     with pytest.raises(InputError, match=f"dissimilarity '{name}' does not fit"):
         ModelConfig(dissimilarity=name).resolved_dissimilarity(directed=False, gaussian=gaussian)
+
+
+def test_values_are_kept_as_plain_python():
+    settings = Settings.of(
+        {"dim": np.int64(8), "batch": 64.0, "normalize": np.True_, "learning_rate": np.float32(0.5)}
+    )
+    values = (
+        settings.model.dim,
+        settings.sampling.batch,
+        settings.model.normalize,
+        settings.training.learning_rate,
+    )
+    assert values == (8, 64, True, 0.5)
+    assert [type(value) for value in values] == [int, int, bool, float]
 
 
 def test_no_limit_is_a_choice():

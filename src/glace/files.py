@@ -12,6 +12,10 @@ from glace.errors import InputError
 
 CHUNK = 1 << 20
 
+# Asked for once, at import: asking means setting it for a moment, for all threads.
+_MASK = os.umask(0)
+os.umask(_MASK)
+
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
@@ -83,9 +87,7 @@ def _temporary_beside(target: Path) -> Path:
 def _permit(temporary: Path) -> None:
     # mkstemp, and safetensors after it, make files only their owner can read; a result should have the
     # permissions of any new file.
-    mask = os.umask(0)
-    os.umask(mask)
-    temporary.chmod(0o666 & ~mask)
+    temporary.chmod(0o666 & ~_MASK)
 
 
 def _sync(path: Path) -> None:

@@ -4,6 +4,7 @@ Kept as one Arrow array: a few bytes an id, hashed look-ups of whole columns, no
 """
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ import pyarrow.compute as pc
 from glace.errors import InputError
 
 NodeId = str | int
+
+# How a number is written that is one: "007" and "+7" are names. 19 digits are the most that may fit into 64 bits.
+CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
 class NodeIds:
@@ -41,6 +45,9 @@ class NodeIds:
     def __iter__(self) -> Iterator[NodeId]:
         return iter(self.array.to_pylist())
 
+    def __contains__(self, wanted: object) -> bool:
+        return self._scan(wanted) >= 0
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeIds) and bool(self.array.equals(other.array))
 
@@ -63,22 +70,24 @@ class NodeIds:
 
     def parse(self, text: str) -> NodeId:
         """An id as typed on a command line: a number if the ids are numbers and it is one."""
-        return text if self.are_strings or not text.lstrip("-").isdigit() else int(text)
+        return int(text) if not self.are_strings and is_integer_text(text) else text
 
     def take(self, positions: npt.NDArray[np.integer]) -> "NodeIds":
         """The ids at these positions, in that order."""
         return NodeIds(self.array.take(pa.array(positions)))
 
     def find(self, wanted: Any) -> npt.NDArray[np.int64]:
-        """Positions of a whole column of ids, -1 where an id is not here."""
-        column = wanted if isinstance(wanted, pa.Array | pa.ChunkedArray) else _array_of(wanted)
-        found = pc.index_in(_cast_like(column, self.array.type), value_set=self.array)
+        """Positions of a whole column of ids, -1 where an id is not here; a column of the other kind raises."""
+        found = pc.index_in(self._like_these(wanted), value_set=self.array)
         positions: npt.NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
         return positions
 
     def position(self, wanted: NodeId) -> int:
         """Position of one id; an unknown one raises, naming ids that look like it."""
-        return int(self.positions([wanted])[0])
+        found = self._scan(wanted)
+        if found < 0:
+            raise self._unknown(wanted)
+        return found
 
     def positions(self, wanted: Sequence[NodeId]) -> npt.NDArray[np.int64]:
         """Positions of several ids; the first unknown one raises."""
@@ -88,9 +97,45 @@ class NodeIds:
             found = np.full(len(wanted), -1)
         unknown = np.flatnonzero(found < 0)
         if len(unknown):
-            first = wanted[int(unknown[0])]
-            raise InputError(f"no node {first!r}; {self._hint(str(first))}")
+            raise self._unknown(wanted[int(unknown[0])])
         return found
+
+    def contents(self) -> Iterator[bytes | memoryview]:
+        """Bytes that equal ids share and others do not: kind, lengths of strings, values.
+
+        They are the same whether the ids have an Arrow buffer of their own or a slice of a longer one.
+        """
+        yield str(self.array.type).encode()
+        if not self.are_strings:
+            yield np.ascontiguousarray(self.to_numpy()).data
+            return
+        yield pc.binary_length(self.array).to_numpy().data
+        _, offsets, letters = self.array.buffers()
+        if letters is not None and len(self):
+            ends = np.frombuffer(offsets, dtype=np.int64)[self.array.offset :][: len(self) + 1]
+            yield memoryview(letters)[ends[0] : ends[-1]]
+
+    def _scan(self, wanted: object) -> int:
+        """Position of one id, -1 if it is not here."""
+        try:
+            value = self._like_these([wanted])[0]
+        except InputError:  # an id of another kind than these
+            return -1
+        # 0.7 ms over 200,000 strings. A hash table of all ids takes 40 times that for each call or, kept, a
+        # Python object for each id.
+        return int(pc.index(self.array, value).as_py()) if value.is_valid else -1
+
+    def _like_these(self, wanted: Any) -> Any:
+        """A column as an Arrow one of these ids' type; only widths change, so "7" is not 7 and "007" neither."""
+        column = wanted if isinstance(wanted, pa.Array | pa.ChunkedArray) else _array_of(wanted)
+        kind = _plain_type(column.type)
+        same = pa.types.is_large_string(kind) if self.are_strings else pa.types.is_integer(kind)
+        if len(column) and not (same or pa.types.is_null(kind)):
+            raise InputError(f"ids are {self.array.type}, but these are {column.type}; give them as those")
+        return _checked_cast(_plain_column(column), self.array.type)
+
+    def _unknown(self, wanted: NodeId) -> InputError:
+        return InputError(f"no node {wanted!r}; {self._hint(str(wanted))}")
 
     def _hint(self, wanted: str) -> str:
         # difflib over a million ids takes minutes; ids that share some letters are candidates enough.
@@ -102,12 +147,26 @@ class NodeIds:
         return f"ids look like {self[0]!r}" if len(self) else "the graph has no nodes"
 
 
+def is_integer_text(text: str) -> bool:
+    """Whether a text is written as a plain integer is."""
+    return re.fullmatch(CANONICAL_INTEGER, text) is not None
+
+
+def integers_of(column: Any) -> Any:
+    """A column of texts as int64 where each is written as a plain integer of 64 bits (nulls stay), else None."""
+    if pc.all(pc.match_substring_regex(column, CANONICAL_INTEGER)).as_py() is False:
+        return None
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:  # 19 digits, but beyond 2^63
+        return None
+
+
 def id_array(values: Any) -> pa.Array:
     """Any column of ids, repeated or not, as one Arrow array of int64 or large_string without nulls."""
     if isinstance(values, pa.ChunkedArray):
-        chunks = [_plain(chunk) for chunk in values.chunks]
-        values = pa.chunked_array(chunks, _plain_type(values.type)).combine_chunks()
-    array = _plain(values if isinstance(values, pa.Array) else _array_of(values))
+        values = _plain_column(values).combine_chunks()
+    array = plain_array(values if isinstance(values, pa.Array) else _array_of(values))
     if array.null_count:
         missing = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
         raise InputError(f"the id in row {missing + 1} is missing; every node needs an id")
@@ -126,11 +185,18 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return pa.large_string() if str(plain) in ("string", "string_view") else plain
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def plain_array(array: pa.Array) -> pa.Array:
+    """The array without a dictionary, and text as large_string."""
     # Arrow cannot decode a dictionary of string_view, which polars' categories are; its values it can cast.
     if pa.types.is_dictionary(array.type):
         return array.dictionary.cast(_plain_type(array.type)).take(array.indices)
     return array.cast(_plain_type(array.type))
+
+
+def _plain_column(column: Any) -> Any:
+    if isinstance(column, pa.Array):
+        return plain_array(column)
+    return pa.chunked_array([plain_array(chunk) for chunk in column.chunks], _plain_type(column.type))
 
 
 def _array_of(values: Any) -> pa.Array:
@@ -140,18 +206,11 @@ def _array_of(values: Any) -> pa.Array:
         raise InputError(f"ids must be all strings or all 64-bit integers: {problem}") from problem
 
 
-def _checked_cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _checked_cast(array: Any, wanted: pa.DataType) -> Any:
     try:
         return array.cast(wanted)
     except pa.ArrowInvalid as problem:
         raise InputError(f"ids must fit into 64-bit integers: {problem}") from problem
-
-
-def _cast_like(column: Any, wanted: pa.DataType) -> Any:
-    try:
-        return column.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
-        raise InputError(f"ids are {wanted}, but these are {column.type}: {problem}") from problem
 
 
 def _first_repeated(array: pa.Array) -> NodeId | None:

@@ -41,9 +41,12 @@ class Configuration:
 
     def __post_init__(self) -> None:
         for name, limits in limits_of(self).items():
-            value = getattr(self, name)
+            value = plain(getattr(self, name))
             if not accepts(limits, value):
                 raise InputError(f"{name} must be {described(limits)}, not {value!r}")
+            # 8.0 and numpy's 8 are taken for 8: what is kept has the plain type that code and files expect.
+            given = value if value is None or isinstance(value, str) else limits.kind(value)
+            object.__setattr__(self, name, given)
 
 
 def accepts(limits: Limits, value: Any) -> bool:
@@ -57,10 +60,15 @@ def accepts(limits: Limits, value: Any) -> bool:
     return limits.kind is not str and _is_number(limits, value) and _within(limits, value)
 
 
+def plain(value: Any) -> Any:
+    """A number or truth value of numpy's as Python's own; anything else as it is."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+
+
 def _is_number(limits: Limits, value: Any) -> bool:
     try:
         whole = math.isfinite(value) and value == int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return bool(whole if limits.kind is int else math.isfinite(value))
 

@@ -3,6 +3,7 @@
 import json
 import math
 import platform
+import shlex
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,7 +39,7 @@ def provenance(**facts: Any) -> dict[str, Any]:
     """The facts given, with versions, machine, command and time."""
     return {
         **facts,
-        "command": " ".join(["glace", *sys.argv[1:]]),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "versions": {"python": platform.python_version(), **_versions()},
         "machine": {"system": platform.system(), "processor": platform.machine()},
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -52,7 +53,7 @@ def peak_rss_mb() -> float | None:
     except ImportError:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+    return peak * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
 def _versions() -> dict[str, str]:

@@ -256,7 +256,12 @@ def test_embeddings_of_other_programs(refused, folder, ending):
 
 
 def test_tables_are_no_embeddings(refused):
-    refused("neighbors", "nodes.csv", "node 01", match=r"nodes\.csv is not a file written by glace")
+    refused(
+        "neighbors",
+        "nodes.csv",
+        "node 01",
+        match=r"nodes\.csv: a \.csv export is .* not read back; use \.parquet",
+    )
 
 
 # npz graphs
@@ -484,7 +489,7 @@ def test_options_of_fit(refused, options, match):
 COMMANDS = [
     (["nope"], r"no such command 'nope'.*; see 'glace --help'"),
     (["datasets", "nope"], r"no such command 'nope'.*; see 'glace datasets --help'"),
-    (["neighbors", "people.glace"], r"missing argument .*; see 'glace neighbors --help'"),
+    (["neighbors", "people.glace"], r"give the id of a node, or --of FILE with new nodes; one of them"),
     (["export", "people.glace"], r"missing option .*--output.*; see 'glace export --help'"),
     (["fit", "acm"], r"no dataset or file 'acm'; datasets: wordnet-nouns, wordnet, debian, cora-ml"),
     (["datasets", "info", "acm"], r"no dataset 'acm'; there are wordnet-nouns"),
@@ -536,8 +541,11 @@ EMBED = ["embed", "people.glace", "-o", "out.parquet"]
 
 def test_rows_that_do_not_fit_the_model(refused, folder):
     write_csv(folder / "narrow.csv", "id,a,b", ["x,1,2"])
-    match = "the model was fitted on 5 attributes, but these have 2; give the same columns in the same order"
+    match = r"narrow\.csv: no column 'c'; the model wants its 5 attributes by name"
     refused(*EMBED, "--attributes", "narrow.csv", match=match)
+    write_csv(folder / "bare.csv", "x,1,2", [])
+    match = "the model was fitted on 5 attributes, but these have 2; give the same columns in the same order"
+    refused(*EMBED, "--attributes", "bare.csv", "--no-header", match=match)
     refused(
         *EMBED, "--texts", "texts.csv", match="the model was not fitted on texts; give a matrix of attributes"
     )

@@ -89,7 +89,7 @@ def test_version(glace):
 def test_info_of_tables(glace, folder):
     shown = glace("info", *TABLES, "--json", "info.json")
     assert re.search(r"nodes +60\n", shown)
-    assert re.search(r"attributes +5 dense attributes\n", shown)
+    assert re.search(r"attributes are +5 dense attributes\n", shown)
     assert "labels" not in shown, "what a graph does not have is not listed"
     found = record(folder / "info.json")
     assert (found["kind"], found["nodes"], found["direction"]) == ("info", NODES, "undirected")
@@ -356,6 +356,15 @@ def test_neighbors(glace, folder, model, node):
     assert [answer["id"] for answer in answers] == found.ids
     assert [answer["dissimilarity"] for answer in answers] == found.dissimilarities.tolist()
     assert all(0 < answer["probability"] < 1 for answer in answers)
+
+
+def test_neighbors_of_new_nodes(glace, folder):
+    glace("embed", "people.glace", "--attributes", "nodes.csv", "-o", "new.parquet")
+    shown = glace("neighbors", "people.glace", "--of", "new.parquet", "-k", "1", "--json", "n.json")
+    answers = record(folder / "n.json")["neighbors"]
+    assert isinstance(answers, list)
+    assert [answer["id"] for answer in answers] == [answer["of"] for answer in answers], "nearest to itself"
+    assert "node 07" in shown
 
 
 def test_score_of_one_pair(glace, folder):

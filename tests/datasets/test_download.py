@@ -252,9 +252,20 @@ def test_get_is_content_with_the_published_spelling(registered, tmp_path):
     assert registered.ranges == []
 
 
-def test_get_replaces_a_damaged_file(registered, tmp_path):
+def test_get_does_not_replace_what_it_did_not_fetch(registered, tmp_path):
     (tmp_path / "cora-ml.npz").write_bytes(CONTENT[:-1])
-    assert get("cora-ml", tmp_path).read_bytes() == CONTENT
+    with pytest.raises(InputError, match=r"cora-ml\.npz differs from the published cora-ml; move it away"):
+        get("cora-ml", tmp_path)
+    assert (tmp_path / "cora-ml.npz").read_bytes() == CONTENT[:-1]
+    assert registered.ranges == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_not_taken_for_the_network(server, tmp_path):
+    (tmp_path / "data.npz.part").symlink_to("/dev/full")
+    with pytest.raises(InputError, match=r"cannot write .*data\.npz\.part: .*No space left.*GLACE_DATA"):
+        fetch(server, tmp_path)
+    assert len(server.ranges) == 1, "to try again does not help"
 
 
 def test_get_into_a_folder_that_cannot_be_made(registered, tmp_path):

@@ -147,6 +147,26 @@ def test_a_damaged_line_is_named(folder, line):
         build_wordnet(folder)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "garbage",
+        "dog n",
+        "dog n 2 0 2 0 00000200",
+        "dog n 0 0 0 0",
+        "dog n two 0 1 0 00000200",
+        "d n 1 0 1 0 @",
+    ],
+)
+def test_a_damaged_line_of_the_index_is_named(folder, line):
+    write(folder / "index.noun", [*INDEX["noun"], line])
+    with pytest.raises(
+        FormatError,
+        match=r"line 7 of index.noun is not an entry of the index .*get WordNet 3.0's files again",
+    ):
+        build_wordnet(folder)
+
+
 def test_a_pointer_into_nothing(folder):
     write(folder / "data.noun", NOUNS[1:])
     with pytest.raises(FormatError, match="a pointer leads to 'n00000100', but no synset is there"):

@@ -114,6 +114,12 @@ def test_parameters_are_scikit_learns(method, model):
         copy.set_params(dims=3)
 
 
+def test_numbers_of_numpy_are_options_too(planted, tmp_path):
+    model = glace.GLACE(**small(dim=np.int64(4), seed=np.int64(1), batch=64.0, max_steps=3))
+    model.fit(planted, checkpoint=tmp_path / "c", checkpoint_seconds=0).save(tmp_path / "m")
+    assert glace.load(tmp_path / "m").dim == 4
+
+
 def test_another_width_is_refused(model):
     with pytest.raises(InputError, match="fitted on 120 attributes, but these have 7"):
         model.transform(np.ones((2, 7)))

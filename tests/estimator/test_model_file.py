@@ -107,17 +107,39 @@ def test_missing_files_are_named(tmp_path):
 
 def test_large_embeddings_lie_beside_the_model(fitted, tmp_path):
     fitted.save(tmp_path / "m", embedding="beside")
-    assert (tmp_path / "m.arrow").exists()
-    for path in (tmp_path / "m", tmp_path / "m.arrow"):
+    (sidecar,) = tmp_path.glob("m.*.arrow")
+    for path in (tmp_path / "m", sidecar):
         np.testing.assert_array_equal(load_embedding(path).variance, fitted.embedding_.variance)
-    content = bytearray((tmp_path / "m.arrow").read_bytes())
-    content[2000] ^= 1
-    (tmp_path / "m.arrow").write_bytes(content)
+    whole = sidecar.read_bytes()
+    sidecar.write_bytes(whole[:2000] + bytes([whole[2000] ^ 1]) + whole[2001:])
     with pytest.raises(FormatError, match="is damaged or belongs to another model"):
         load_model(tmp_path / "m")
-    (tmp_path / "m.arrow").unlink()
+    sidecar.unlink()
     with pytest.raises(FormatError, match="needs the file .*arrow beside it"):
         load_model(tmp_path / "m")
+
+
+def _interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+def test_a_new_sidecar_never_replaces_the_one_an_old_model_needs(fitted, planted, tmp_path, monkeypatch):
+    other = glace.GLACE(**small(max_steps=3)).fit(planted)
+    fitted.save(tmp_path / "m", embedding="beside")
+    with monkeypatch.context() as patch:
+        patch.setattr(container, "write", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            other.save(tmp_path / "m", embedding="beside")
+    np.testing.assert_array_equal(load_model(tmp_path / "m").embedding_.mean, fitted.embedding_.mean)
+    other.save(tmp_path / "m", embedding="beside")
+    assert len(list(tmp_path.glob("m.*.arrow"))) == 1, "what no model needs is removed"
+    other.save(tmp_path / "m", embedding="inside")
+    assert list(tmp_path.glob("m.*.arrow")) == []
+
+
+def test_a_model_is_not_called_like_an_embedding(fitted, tmp_path):
+    with pytest.raises(InputError, match=r"a model file cannot be called .*m\.parquet"):
+        fitted.save(tmp_path / "m.parquet")
 
 
 def test_where_the_embedding_goes_is_a_choice_of_three(fitted, tmp_path):

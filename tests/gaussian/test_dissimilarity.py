@@ -113,6 +113,15 @@ def test_direct_form_in_float32_agrees_to_1e_5_of_what_float32_can_hold(family):
         )
 
 
+@pytest.mark.parametrize("wide", [1e4, 1e6, 1e30])
+def test_kl_of_very_different_widths_in_float32(wide):
+    first = Gaussian(np.zeros((1, 1), np.float32), np.full((1, 1), wide, np.float32))
+    second = Gaussian(np.zeros((1, 1), np.float32), np.full((1, 1), 1e-2, np.float32))
+    for one, other in ((first, second), (second, first)):
+        found = named("kl").direct(one, other)[0]
+        assert found == pytest.approx(oracle_kl(other[0], one[0]), rel=1e-5)
+
+
 def test_kl_agrees_with_torch_distributions():
     rng = np.random.default_rng(5)
     first, second = spread_out(rng), spread_out(rng)

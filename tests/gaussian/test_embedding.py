@@ -126,6 +126,19 @@ def test_with_a_context_both_ways_count():
     assert e.neighbors("a", k=1).dissimilarities[0] <= e.dissimilarities([("a", "b")])[0]
 
 
+def test_similarity_leaves_the_context_aside():
+    e = embedding(context=True)
+    alone = Embedding(e.ids, e.mean, e.variance, e.dissimilarity)
+    assert e.neighbors("a", by="similarity").ids == alone.neighbors("a").ids
+    with pytest.raises(InputError, match="by must be edge or similarity, not 'looks'"):
+        e.neighbors("a", by="looks")
+
+
+def test_one_pair_is_not_a_list_of_pairs():
+    with pytest.raises(InputError, match="give a list of pairs of ids"):
+        embedding().dissimilarities(("a", "b"))
+
+
 def test_embeddings_of_two_models_are_not_compared():
     with pytest.raises(InputError, match="are not of one model"):
         embedding().nearest_to(embedding(context=True))
@@ -154,6 +167,7 @@ def test_spread_grows_with_the_variance_and_points_have_none():
         ({"variance": None}, "symmetric_kl needs variances"),
         ({"variance": np.zeros((3, 4), np.float32)}, "variances must be above 0"),
         ({"mean": np.full((3, 4), np.nan, np.float32)}, "must be finite"),
+        ({"offset": float("inf")}, "the offset must be finite"),
         ({"context": Gaussian(np.ones((3, 2), np.float32), None)}, "the context has the shape"),
     ],
 )

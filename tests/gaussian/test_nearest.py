@@ -53,6 +53,21 @@ def test_equal_dissimilarities_come_in_the_order_of_the_nodes():
     assert values[0].tolist() == [0, 0, 0, 0]
 
 
+def test_many_equal_nodes_come_in_their_order():
+    nodes = Gaussian(np.ones((20_000, 2), np.float32) * 0.3, np.ones((20_000, 2), np.float32) * 1.7)
+    found, _ = nearest(named("symmetric_kl"), alone(nodes[[7]]), alone(nodes), 5, exclude=[7])
+    assert found[0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_many_queries_go_in_blocks(monkeypatch):
+    monkeypatch.setattr(module, "QUERIES", 3)
+    nodes = gaussians(6, 20)
+    whole, _ = nearest(named("kl"), alone(nodes), alone(nodes), 4, exclude=range(20))
+    single = [nearest(named("kl"), alone(nodes[[q]]), alone(nodes), 4, exclude=[q])[0][0] for q in range(20)]
+    np.testing.assert_array_equal(whole, single)
+    assert nearest(named("kl"), alone(nodes[:0]), alone(nodes), 4)[0].shape == (0, 4)
+
+
 @pytest.mark.parametrize("k", [0, -1, 1.5])
 def test_k_must_be_a_count(k):
     with pytest.raises(InputError, match="k must be a whole number of at least 1"):

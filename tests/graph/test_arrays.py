@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from glace.errors import InputError
 from glace.graph.arrays import from_arrays
-from glace.graph.graph import Categories
+from glace.graph.categories import Categories
 
 
 def test_an_edge_list_numbers_its_nodes():

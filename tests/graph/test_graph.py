@@ -1,11 +1,17 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from glace.errors import InputError
-from glace.graph.graph import Categories, Findings, Graph, build, checked_matrix
+from glace.graph.arrays import from_arrays
+from glace.graph.categories import Categories
+from glace.graph.graph import Findings, Graph, build, checked_matrix
 from glace.ids import NodeIds
 
 PAIRS = np.array([[0, 1], [1, 2], [2, 1], [0, 1], [3, 3]])
@@ -29,8 +35,31 @@ def test_undirected_edges_stand_in_both_directions_and_count_once():
     assert pairs.tolist() == [[0, 1], [1, 2]]
     assert weights.tolist() == [5.0, 3.0]  # repeated: added; both directions: the larger
     assert (graph.num_nodes, graph.num_edges) == (5, 2)
-    assert graph.findings == Findings(duplicate_edges=1, self_loops=1, isolated_nodes=2)
+    assert graph.findings == Findings(duplicate_edges=1, unequal_directions=1, self_loops=1, isolated_nodes=2)
     np.testing.assert_array_equal(graph.adjacency.toarray(), graph.adjacency.toarray().T)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 2))))
+def test_what_is_counted_of_edges_is_what_a_dictionary_counts(rows):
+    sums: dict[tuple[int, int], int] = {}
+    for source, target, weight in rows:
+        if source != target:
+            sums[source, target] = sums.get((source, target), 0) + weight
+    unequal = sum(pair < pair[::-1] and sums.get(pair[::-1], each) != each for pair, each in sums.items())
+    pairs, weights = [row[:2] for row in rows], [float(row[2]) for row in rows]
+    graph = make(np.array(pairs, dtype=np.int64), weights)
+    assert graph.findings.duplicate_edges == sum(a != b for a, b in pairs) - len(sums)
+    assert graph.findings.unequal_directions == unequal
+    assert make(np.array(pairs, dtype=np.int64), weights, directed=True).findings.unequal_directions == 0
+
+
+@given(st.integers(1, 30), st.integers(0, 300), st.booleans(), st.integers(0, 99))
+def test_has_edges_is_what_the_dense_matrix_says(size, count, directed, seed):
+    pairs = np.random.default_rng(seed).integers(size, size=(count, 2))
+    graph = make(pairs, np.ones(count), ids=range(size), directed=directed)
+    asked = np.array([(a, b) for a in range(size) for b in range(size)])
+    np.testing.assert_array_equal(graph.has_edges(asked), graph.adjacency.toarray().ravel() > 0)
+    assert graph.has_edges(asked[:0]).shape == (0,)
 
 
 def test_directed_edges_keep_their_direction():
@@ -91,6 +120,26 @@ def test_take_keeps_the_edges_among_the_taken():
     assert make().take(np.array([0])).attributes is None
 
 
+def test_findings_are_of_the_graph_that_was_made_not_of_those_made_from_it():
+    graph = make(attributes=np.eye(5), attribute_names=tuple("vwxyz"))
+    for other in (graph.with_edges(graph.edges(), np.ones(2)), graph.take(np.array([0, 1]))):
+        assert other.findings == Findings()
+        assert other.attribute_names == tuple("vwxyz")
+
+
+def test_indices_have_one_width_however_the_graph_came_about():
+    wide = sp.csr_array(np.eye(5))
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    graph = make(attributes=wide)
+    assert (wide.indices.dtype, wide.indptr.dtype) == (np.int64, np.int64), "what is given is left alone"
+    for each in (graph, make(), make(directed=True), graph.with_edges(PAIRS[:2], WEIGHTS[:2])):
+        for other in (each, each.take(np.array([2, 1]))):
+            for matrix in (other.adjacency, other.features()):
+                assert (matrix.indices.dtype, matrix.indptr.dtype) == (np.int32, np.int32)  # type: ignore[union-attr]
+    again = replace(graph, attributes=wide.astype(np.float32))
+    assert again.fingerprint() == graph.fingerprint(), "the width is no fact of the graph"
+
+
 def test_with_edges_replaces_them():
     graph = make().with_edges(np.array([[3, 4]]), np.array([2.5]))
     assert graph.edges().tolist() == [[3, 4]]
@@ -111,6 +160,18 @@ def test_the_fingerprint_sees_what_training_sees():
     assert graph.fingerprint() == replace(graph, labels=Categories.of("vwxyz")).fingerprint()
 
 
+def test_the_fingerprint_tells_ids_apart_and_not_slices_from_copies():
+    def named(*ids):
+        return make([], [], ids=ids).fingerprint()
+
+    assert len({named("1", "2"), named(1, 2), named("1\n", "2"), named("1", "\n2"), named("12", "")}) == 5
+    for ids in (["x", "a", "bc", "", "y"], [9, 1, 2, 3, 9]):
+        sliced = NodeIds(pa.array(ids, pa.large_string() if ids[0] == "x" else pa.int64())[1:4])
+        graph = build(np.empty((0, 2), dtype=np.int64), np.ones(0), None, sliced, directed=False)
+        assert graph.fingerprint() == named(*ids[1:4])
+    assert make(attributes=np.eye(5)).fingerprint() != make(attributes=sp.eye_array(5)).fingerprint()
+
+
 def test_words():
     assert repr(make()) == "Graph(5 nodes, 2 undirected edges, no attributes)"
     assert repr(make(directed=True, attributes=sp.eye_array(5))).endswith(
@@ -118,6 +179,7 @@ def test_words():
     )
     assert make().findings.lines() == [
         "repeated edges, weights added: 1",
+        "edges listed both ways with unequal weights, larger kept: 1",
         "self-loops, dropped: 1",
         "nodes without an edge, kept: 2",
     ]
@@ -125,6 +187,32 @@ def test_words():
 
 def test_categories_know_three_ways_to_say_none():
     assert Categories.of(["b", None, float("nan"), "", 3]).codes.tolist() == [1, -1, -1, -1, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "codes", "names"),
+    [
+        (["b", pd.NA, "a"], [1, -1, 0], ("a", "b")),
+        (pd.Series([2, None, 1], dtype="Int64"), [1, -1, 0], ("1", "2")),
+        (pd.Series(["b", None, "a"], dtype="category"), [1, -1, 0], ("a", "b")),
+        (np.array([1.5, np.nan, 1.0]), [1, -1, 0], ("1.0", "1.5")),
+        (np.array(["b", "", "a"]), [1, -1, 0], ("a", "b")),
+        (np.array([True, False]), [1, 0], ("False", "True")),
+        ([1, 2.5, "1"], [0, 1, 0], ("1", "2.5")),
+        ([2**70, None], [0, -1], (str(2**70),)),
+        (["\ud800"], [0], ("\ud800",)),
+        (pa.array([float("nan"), None, 2.0]), [-1, -1, 0], ("2.0",)),
+        (pa.chunked_array([["b", None], ["a", "b"]]), [1, -1, 0, 1], ("a", "b")),
+        (pa.chunked_array([["b"], ["a"]]).dictionary_encode(), [1, 0], ("a", "b")),
+        (pa.array([[1], None, [0, 1]]), [1, -1, 0], ("[0, 1]", "[1]")),
+        ([], [], ()),
+        ([None, None], [-1, -1], ()),
+    ],
+)
+def test_categories_of_any_column(values, codes, names):
+    found = Categories.of(values)
+    assert (found.codes.tolist(), found.names) == (codes, names)
+    assert found.codes.dtype == np.int32
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, 1e-60, 1e60])
@@ -161,3 +249,42 @@ def test_parts_that_do_not_fit_are_refused(change, message):
 def test_a_matrix_without_ids_names_its_row():
     with pytest.raises(InputError, match="but row 2 has nan"):
         checked_matrix([[1.0], [np.nan]])
+
+
+def bent(make, **arrays):
+    """A sparse matrix of 5 by 5 whose arrays were changed behind scipy's back."""
+    matrix = make(np.eye(5))
+    for name, values in arrays.items():
+        setattr(matrix, name, np.array(values))
+    return matrix
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        bent(sp.csr_array, indices=[0, 1, 2, 3, 10**6]),
+        bent(sp.csr_array, indices=[0, 1, 2, 3, -1]),
+        bent(sp.csc_array, indices=[0, 1, 2, 3, 10**6]),
+        bent(sp.csr_matrix, indptr=[0, 9, 2, 3, 4, 5]),
+        bent(sp.csr_array, indptr=[0, 9, 0, 0, 0, 0]),
+        bent(sp.csr_array, indptr=[0, 1, 2, 3, 4, 9]),
+        bent(sp.bsr_array, indices=[0, 1, 2, 3, 10**6]),
+        bent(sp.coo_array, coords=[[0, 1, 2, 3, 4], [0, 1, 2, 3, 10**6]]),
+    ],
+    ids=lambda matrix: matrix.format,
+)
+def test_a_sparse_matrix_that_points_outside_of_itself_is_refused(matrix):
+    with pytest.raises(InputError, match="attributes must be a valid sparse matrix: .*; build it anew"):
+        make(attributes=matrix)
+    with pytest.raises(InputError, match="attributes must be a valid sparse matrix"):
+        checked_matrix(matrix)
+    with pytest.raises(InputError, match="an adjacency must be a valid sparse matrix"):
+        from_arrays(matrix)
+
+
+def test_what_is_stored_behind_the_last_row_is_no_entry():
+    matrix = bent(sp.csr_array, indptr=[0, 1, 2, 2, 2, 2])
+    assert make(attributes=matrix).findings.empty_attribute_rows == 3
+    assert (
+        make(attributes=matrix).fingerprint() == make(attributes=sp.csr_array(matrix.toarray())).fingerprint()
+    )

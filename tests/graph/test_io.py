@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from glace.errors import GlaceError, InputError
 from glace.graph import text_file
 from glace.graph.graph import Graph
-from glace.graph.io import read_graph, read_tables
+from glace.graph.io import read_graph, read_pairs, read_rows, read_tables
 from glace.graph.npz import write_npz
+from glace.ids import NodeIds
 
 EDGES = "source,target,weight\na,b,1\nb,c,2\n"
 NODES = "id,x,y,label\na,1,0.5,p\nb,2,1e3,q\nc,3,0,\n"
@@ -169,7 +170,8 @@ def test_edge_files_that_do_not_fit_are_refused_with_their_line(put, edges, mess
         ("id,x\na,1\n\nb,1e60\nc,3\n", "n.csv, row 4: column 'x' is 1e"),
         (b"id,x\na,1\n\nb,\xff\nc,3\n", "n.csv, row 4: the text is not UTF-8"),
         ("a,0.5\nb,1\nc,2\n", "n.csv: the first row .a, 0.5. looks like data"),
-        ("a,1,0,1,0\nb,1,1,1,1\nc,2,2,2,2\n", "two columns are called '1'; .*header=False"),
+        ("a,1,0,1,0\nb,1,1,1,1\nc,2,2,2,2\n", "n.csv: the first row .a, 1, 0, .* looks like data"),
+        ("id,x,x\na,1,2\n", "two columns are called 'x'; .*header=False"),
         ("a,b\n1\n", "n.csv, row 2: expected 2 columns, got 1"),
     ],
 )
@@ -200,6 +202,128 @@ def test_rows_are_right_beyond_one_block(put, monkeypatch):
 def test_a_headerless_list_of_names_is_not_robbed_of_its_first_row(put, text):
     with pytest.raises(InputError, match=r"the first row \(ann, bob.*looks like data"):
         read_graph(put("e.csv", text))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "name,x,y",
+        "id,100,200",
+        "id,0.5,1.5",
+        ",0,1",
+        "node,0,1,2",
+        "node,1,2,3",
+        "name,x,2",
+        "name,label,x",
+        "x,label,y",
+    ],
+)
+def test_ordinary_headers_of_attributes_are_taken(put, header):
+    row = ",".join(["7", *["0.25"] * header.count(",")])
+    rows = read_rows(put("n.csv", f"{header}\n{row}\n"), "attributes")
+    assert (list(rows.ids), np.unique(rows.values).tolist()) == ([7], [0.25])
+
+
+@pytest.mark.parametrize(
+    "first", ["a,0.5", "a,1", "a,0,1", "a,1,2", "a,3,4,5", "7,0,1,2", "7,x", "0,1,2", "a,nan,1"]
+)
+def test_a_first_row_of_attributes_is_not_lost(put, first):
+    with pytest.raises(
+        InputError, match=r"n.csv: the first row .* looks like data.*--no-header.* such as id, \.\.\."
+    ):
+        read_rows(put("n.csv", f"{first}\n{first}\n"), "attributes")
+
+
+def test_a_first_row_of_texts_is_not_lost(put):
+    for first in ("a,red fish", "name,abstract"):
+        path = put("t.csv", f"{first}\nb,blue fish\n")
+        message = r"t.csv: the first row .* looks like data.*--no-header.* such as id,text"
+        with pytest.raises(InputError, match=message):
+            read_rows(path, "texts")
+        with pytest.raises(InputError, match=message):
+            read_tables(put("e.csv", EDGES), texts=path)
+        assert len(read_rows(path, "texts", header=False).ids) == 2
+    for header in ("id,abstract", "name,text"):
+        assert read_rows(put("t.csv", f"{header}\nb,blue fish\n"), "texts").values == ["blue fish"]
+
+
+def test_a_node_of_the_edges_is_no_name_of_a_column(put):
+    for nodes in ("a,x\nb,1\nc,1\n", "a\nb\nc\n", "a,label\nb,p\nc,q\n"):
+        with pytest.raises(InputError, match="n.csv: the first row .a.* looks like data"):
+            read_tables(put("e.csv", EDGES), put("n.csv", nodes))
+    for edges in ("a,zoe\na,b\n", "zoe,a\na,b\n"):
+        with pytest.raises(
+            InputError, match="e.csv: the first row .* looks like data.* such as source,target"
+        ):
+            read_tables(put("e.csv", edges), put("n.csv", NODE_FILE))
+
+
+def test_pairs_are_positions_in_the_model(put):
+    path = put("p.csv", "source,target\n10,-9\n0,10\n")
+    assert read_pairs(path, NodeIds([0, -9, 10])).tolist() == [[2, 1], [0, 2]]
+    assert read_pairs(path, NodeIds(["0", "-9", "10"])).tolist() == [[2, 1], [0, 2]]
+    assert read_pairs(put("p.csv", "from,to\na,b\n"), NodeIds(["b", "a"])).tolist() == [[1, 0]]
+    assert read_pairs(put("p.csv", "a,b\n"), NodeIds(["b", "a"]), header=False).tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize("ids", [NodeIds(["a", "b"]), NodeIds([1, 2])])
+def test_a_first_pair_is_not_lost(put, ids):
+    for first in (f"{ids[0]},{ids[1]}", f"{ids[0]},zoe", f"zoe,{ids[1]}", "zoe,bob,0.5"):
+        with pytest.raises(InputError, match="p.csv: the first row .* looks like data"):
+            read_pairs(put("p.csv", f"{first}\n{first}\n"), ids)
+
+
+def test_pairs_of_nodes_the_model_does_not_have(put, tmp_path):
+    with pytest.raises(InputError, match=r"p.csv, row 3: no node 'q' in the model"):
+        read_pairs(put("p.csv", "source,target\na,b\na,q\n"), NodeIds(["a", "b"]))
+    for stranger in ("3", "q", "01", "9" * 19):
+        with pytest.raises(InputError, match=rf"p.csv, row 3: no node '{stranger}' in the model"):
+            read_pairs(put("p.csv", f"source,target\n1,2\n1,{stranger}\n"), NodeIds([1, 2]))
+    pq.write_table(pa.table({"source": [1], "target": [2]}), tmp_path / "p.parquet")
+    with pytest.raises(InputError, match=r"p.parquet: ids are large_string, but these are int64"):
+        read_pairs(tmp_path / "p.parquet", NodeIds(["1", "2"]))
+
+
+def test_names_of_attributes_come_from_the_header(put, tmp_path):
+    edges = put("e.csv", EDGES)
+    assert read_tables(edges, put("n.csv", NODES)).attribute_names == ("x", "y")
+    headless = put("h.csv", "a,1,2\nb,1,2\nc,1,2\n"), put("he.csv", "a,b\n")
+    assert read_tables(headless[1], headless[0], header=False).attribute_names is None
+    graph = read_tables(edges, put("n.csv", NODES))
+    write_npz(graph, tmp_path / "g.npz")
+    assert read_graph(tmp_path / "g.npz").attribute_names == ("x", "y")
+
+
+def test_rows_come_in_the_order_of_the_names(put, tmp_path):
+    path = put("n.csv", "y,label,id,x\n1,p,a,2\n3,q,b,4\n")
+    rows = read_rows(path, "attributes", names=("x", "y"))
+    assert (list(rows.ids), rows.values.tolist()) == (["a", "b"], [[2, 1], [4, 3]])
+    assert read_rows(path, "attributes").values.tolist() == [[1, 2], [3, 4]]
+    pq.write_table(pa.table({"id": ["a"], "y": [1], "x": [2]}), tmp_path / "n.parquet")
+    assert read_rows(tmp_path / "n.parquet", "attributes", names=("x", "y")).values.tolist() == [[2, 1]]
+    bare = put("b.csv", "a,5,6\n")
+    assert read_rows(bare, "attributes", header=False, names=("x", "y")).values.tolist() == [[5, 6]]
+    svm = read_rows(put("n.svm", "1 0:5 1:6\n"), "attributes", width=2, names=("x", "y"))
+    assert svm.values.toarray().tolist() == [[5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("id,x,z", "n.csv: no column 'y'; the model wants its 2 attributes by name"),
+        ("x,y", "n.csv: no column 'x' but the ids; the model wants its 2 attributes by name"),
+        ("id,x,z,y", "n.csv: column 'z' is not among the model's 2 attributes; remove it"),
+    ],
+)
+def test_columns_that_are_not_those_of_the_model(put, header, message):
+    row = ",".join(["7"] * (header.count(",") + 1))
+    with pytest.raises(InputError, match=message):
+        read_rows(put("n.csv", f"{header}\n{row}\n"), "attributes", names=("x", "y"))
+
+
+def test_new_nodes_need_attributes(put):
+    with pytest.raises(InputError, match="n.csv: no column of attributes; wanted an id and numbers"):
+        read_rows(put("n.csv", "id,label\na,p\n"), "attributes")
 
 
 def test_rows_of_parquet_count_from_one(tmp_path, put):

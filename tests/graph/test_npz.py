@@ -65,6 +65,37 @@ def test_names_are_ids_if_they_are_distinct(saved):
     ) == [5, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("member", "names", "said"),
+    [
+        (
+            "node_names",
+            ["x", "y", "x"],
+            "g.npz: node_names has 3 names, 2 distinct; nodes are called by number",
+        ),
+        ("node_names", ["x", "y"], "g.npz: node_names has 2 names for 3; nodes are called by number"),
+        ("attr_names", list("abca"), "g.npz: attr_names has 4 names, 3 distinct; attributes have no names"),
+        ("attr_names", list("abc"), "g.npz: attr_names has 3 names for 4; attributes have no names"),
+    ],
+)
+def test_names_that_cannot_be_used_are_logged(saved, caplog, member, names, said):
+    graph = read_npz(saved(**{member: np.array(names)}))
+    assert (list(graph.ids), graph.attribute_names) == ([0, 1, 2], None)
+    assert [record.getMessage() for record in caplog.records] == [said]
+
+
+def test_names_of_attributes_come_back(saved, tmp_path, caplog):
+    graph = read_npz(saved(attr_names=np.array(["w", "x", "y", ""])))
+    assert graph.attribute_names == ("w", "x", "y", "")
+    write_npz(graph, tmp_path / "again.npz")
+    assert read_npz(tmp_path / "again.npz").attribute_names == ("w", "x", "y", "")
+    words = {"vocabulary_words": np.array(list("abcd")), "vocabulary_idf": np.ones(4)}
+    assert read_npz(saved(attr_names=np.array(["w", "x", "y", "z"]), **words)).attribute_names is None
+    without = dict.fromkeys(csr_parts("attr", ADJACENCY))
+    assert read_npz(saved(**without, attr_names=np.array(["w"]))).attribute_names is None
+    assert not caplog.records
+
+
 def test_attributes_labels_and_names_are_optional(saved):
     assert read_npz(saved(**dict.fromkeys(csr_parts("attr", ADJACENCY)))).attributes is None
     graph = read_npz(saved(labels=np.array([0, 1, -5]), label_names=np.array(["one", "two", "three"])))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import glace
 from glace.errors import InputError
-from glace.graph.split import hold_out, sample_non_edges
+from glace.graph.split import _distinct, hold_out, sample_non_edges
 
 
 def as_set(pairs):
@@ -53,6 +53,12 @@ def test_too_few_edges_for_a_share_are_refused():
     path = glace.from_arrays(np.array([[0, 1], [1, 2], [2, 3]]))
     with pytest.raises(InputError, match=r"cannot hold out 5% of 3 edges \(0\).*validation_share=0"):
         hold_out(path, 0.05, np.random.default_rng(0))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40))
+def test_repeated_pairs_go_and_the_first_of_each_stays(pairs):
+    given_pairs = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    assert [tuple(pair) for pair in _distinct(given_pairs, 6).tolist()] == list(dict.fromkeys(pairs))
 
 
 def test_more_non_edges_than_there_are_cannot_be_drawn():

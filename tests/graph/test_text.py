@@ -29,10 +29,9 @@ def test_a_rebuilt_vocabulary_gives_the_same_rows():
     np.testing.assert_array_equal(learned.attributes(TEXTS).toarray(), again.attributes(TEXTS).toarray())
 
 
-def test_known_share():
-    vocabulary = TextVocabulary.learn(TEXTS)
-    assert vocabulary.known_share("the dogs and zebras") == 0.5
-    assert vocabulary.known_share("") == 0
+def test_no_texts_are_no_rows():
+    rows = TextVocabulary.learn(TEXTS).attributes([])
+    assert (rows.shape, rows.dtype, rows.format) == ((0, 3), np.float32, "csr")
 
 
 def test_what_cannot_be_a_vocabulary_or_a_text():

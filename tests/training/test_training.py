@@ -11,8 +11,10 @@ import torch
 import glace
 from glace.errors import TrainingDiverged
 from glace.evaluation.link_prediction import link_prediction
+from glace.graph.split import HeldOut
 from glace.training.history import History, Look, Progress
 from glace.training.threads import using_threads
+from glace.training.validation import Validation
 from tests.conftest import small
 
 
@@ -38,8 +40,7 @@ def test_the_best_weights_are_kept(planted):
 def test_early_stopping_stops(planted):
     model = glace.GLACE(**small(max_steps=2000, validate_every=5, patience=2)).fit(planted)
     assert model.history_.step < 2000
-    assert model.history_.is_over(2)
-    assert not model.history_.is_over(3)
+    assert model.history_.since_best == 2
 
 
 def test_limits_in_steps_epochs_and_seconds(planted):
@@ -86,6 +87,22 @@ def test_divergence_is_said_with_step_and_learning_rate(planted):
     ):
         model.fit(planted)
     assert not hasattr(model, "embedding_")
+
+
+@pytest.mark.parametrize("share", [0, 0.05])
+def test_divergence_in_the_last_step_is_noticed(planted, share):
+    model = glace.GLACE(**small(learning_rate=1e30, max_steps=1, validation_share=share))
+    with pytest.raises(TrainingDiverged, match="not finite at step 2"):
+        model.fit(planted)
+
+
+def test_validation_looks_at_an_even_sample(monkeypatch):
+    """Held-out edges come sorted by node; a sample must not be the first of them."""
+    monkeypatch.setattr("glace.training.validation.MOST_PAIRS", 40)
+    edges = np.column_stack([np.arange(1000), np.arange(1000) + 1])
+    sample = Validation.of(HeldOut(edges, edges), np.random.default_rng(0))
+    assert len(sample.truth) == 40
+    assert sample.nodes.max() > 700
 
 
 def test_threads_are_put_back():

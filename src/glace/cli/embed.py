@@ -40,7 +40,7 @@ def embed(
     fitted = load_model(model).set_params(threads=threads)
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     assert path is not None
-    rows = read_rows(path, role, header=not no_header, width=fitted.width_)
+    rows = read_rows(path, role, header=not no_header, width=fitted.width_, names=fitted.attribute_names_)
     embedding = fitted.transform(rows.values, ids=rows.ids.array)
     write_embedding(embedding, output)
     Screen(quiet).say(f"wrote {output}: {embedding!r} ({file_size(output)})")

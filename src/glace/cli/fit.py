@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from glace.graph.graph import Graph
 
 
+NEAR_CHANCE = 0.6
+
+
 @takes_graph
 @with_options(*STAGES)
 def fit(
@@ -37,6 +40,7 @@ def fit(
 ) -> None:
     """Learn a Gaussian for every node of a graph and write a model file."""
     from glace.estimator.estimator import ESTIMATORS
+    from glace.estimator.model_file import check_model_name
 
     screen = Screen(quiet)
     if method not in ESTIMATORS:
@@ -46,12 +50,13 @@ def fit(
     if not checkpoint_seconds >= 0:
         raise InputError(f"--checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
     check_outputs(output, json, inputs=source.files())
+    check_model_name(output)
     found = source.load()
     screen.say(repr(found))
     for line in found.findings.lines():
         screen.say(f"  {line}")
     if estimate:
-        _estimate(model, found, screen)
+        _estimate(model, found, screen, json)
         return
     _train(model, found, output, resume, checkpoint_seconds, screen)
     model.save(output)
@@ -116,7 +121,11 @@ def _show(model: "GLACE", values: dict[str, Any], screen: Screen) -> None:
         facts["held-out edges"] = (
             f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (the best, at step {best.step:,}, is kept)"
         )
-    early = ", no better for a while" if history.is_over(model.patience) else ""
+    if history.best and history.best.auc < NEAR_CHANCE:
+        facts["mind"] = (
+            "that is little better than chance (0.5): do the attributes have to do with the edges?"
+        )
+    early = ", no better for a while" if history.since_best >= model.patience else ""
     facts["training"] = (
         f"{history.step:,} steps in {history.seconds:.1f} s{early}  ({values['edges_per_second']:,} edges/s)"
     )
@@ -134,7 +143,11 @@ def _record(model: "GLACE", graph: "Graph", name: str, values: dict[str, Any]) -
     return Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts)
 
 
-def _estimate(model: "GLACE", graph: "Graph", screen: Screen) -> None:
+def _estimate(model: "GLACE", graph: "Graph", screen: Screen, json: Path | None) -> None:
     from glace.estimator.estimate import estimate
+    from glace.records import Record, provenance
 
-    screen.facts((name, in_bytes(size)) for name, size in estimate(model, graph).items())
+    sizes = estimate(model, graph)
+    screen.facts((name, in_bytes(size)) for name, size in sizes.items())
+    if json:
+        Record("estimate", {"bytes": sizes}, provenance(options=model.get_params())).write(json)

@@ -114,7 +114,12 @@ def as_options(message: str) -> str:
     names = ["missing", *(each.name for stage in STAGES for each in fields(stage))]
     known = "|".join(names)
     message = re.sub(rf"^({known}) (?=must be)", lambda found: f"{_option(found[1])} ", message)
-    return re.sub(rf'\b({known})="?(\w+)"?', lambda found: f"{_option(found[1])} {found[2]}", message)
+    # Not inside a word or a path: a file may be called seed=3.csv.
+    return re.sub(
+        rf'(?<![\w./-])({known})="?(\w+)"?(?![\w./-])',
+        lambda found: f"{_option(found[1])} {found[2]}",
+        message,
+    )
 
 
 def _option(name: str) -> str:

@@ -41,7 +41,7 @@ class Screen:
         pairs = list(facts)
         width = max((len(name) for name, _ in pairs), default=0)
         for name, value in pairs:
-            self.say(f"  {name:<{width}}  {_cell(value)}")
+            self.say(f"  {name.replace('_', ' '):<{width}}  {_cell(value)}")
 
     @contextlib.contextmanager
     def training(self) -> Iterator[Callable[["Progress"], None]]:

@@ -1,6 +1,7 @@
 """Fetching published files: resumed where a connection broke, and checked before they get their name."""
 
 import contextlib
+import errno
 import hashlib
 import http.client
 import ipaddress
@@ -25,8 +26,15 @@ LIMIT = 1 << 30  # the largest published file has some megabytes; a server that 
 _PASSING = frozenset({408, 429, *range(500, 600)})
 
 
+# The disk is at fault, not the network; to try again does not help.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
 def get(name: str, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
-    """Fetch a published dataset into the data folder, unless it is there and right; its path."""
+    """Fetch a published dataset into the data folder, unless it is there; its path.
+
+    A file that is there under its name but holds anything else is not ours to replace, and raises.
+    """
     dataset = find(name)
     if dataset.kind != "downloaded":
         raise InputError(
@@ -34,7 +42,11 @@ def get(name: str, data_dir: str | Path | None = None, progress: Progress | None
             + (f"run '{dataset.command}'" if dataset.command else "it comes with the package, load it")
         )
     present = stored(dataset, data_dir)
-    if present is not None and blob_id_of(present) == dataset.blob_id:
+    if present is not None and blob_id_of(present) != dataset.blob_id:
+        raise InputError(
+            f"{present} differs from the published {dataset.name}; move it away to fetch the published one"
+        )
+    if present is not None:
         return present
     target = made(data_folder(data_dir)) / dataset.file_names[0]
     return download(dataset.source, target, blob_id=dataset.blob_id, progress=progress)
@@ -68,6 +80,11 @@ def download(
             _fetch(url, part, timeout, limit, progress)
             break
         except (OSError, http.client.HTTPException) as problem:
+            if getattr(problem, "errno", None) in _FULL:
+                raise InputError(
+                    f"cannot write {part}: {_said(problem)}; make room (what has arrived is kept), "
+                    f"or set {VARIABLE} to another folder"
+                ) from problem
             reason = problem
     else:
         raise InputError(

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
-from glace.graph.graph import Categories, Graph, build
+from glace.graph.categories import Categories
+from glace.graph.graph import Graph, build
 from glace.ids import NodeIds
 from glace.rng import Streams
 

@@ -100,6 +100,10 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             self.embedding_ = self.embedding_.take(back)
         return self
 
+    def fit_transform(self, graph: Graph, **options: Any) -> Embedding:
+        """Fit, and return the Gaussians of the graph's nodes."""
+        return self.fit(graph, **options).embedding_
+
     def transform(self, attributes: Any, ids: Any = None) -> Embedding:
         """The Gaussians of nodes never seen, from a matrix of the training width, or from raw texts.
 
@@ -114,7 +118,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             return self._embed(matrix, names)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
-        """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into `path`.arrow.
+        """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into a file beside it.
 
         `auto` does so where they take more than half a gigabyte.
         """
@@ -133,7 +137,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         validation = None
         if settings.training.validation_share > 0:
             graph, held_out = hold_out(graph, settings.training.validation_share, streams.numpy("validation"))
-            validation = Validation.of(held_out)
+            validation = Validation.of(held_out, streams.numpy("validation sample"))
         sampler = EdgeSampler(graph, settings.sampling, streams)
         shape = InputShape(attributes.shape[1], sp.issparse(attributes))
         network = Network(shape, settings.model, measure, streams)
@@ -147,7 +151,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
         # All that decides on the bits.
         versions = {"glace": __version__, "torch": torch.__version__, "numpy": np.__version__}
-        run = {"method": self.method, "data": graph.fingerprint(), "options": self.get_params()}
+        run = {"method": self.method, "data": graph.fingerprint(), "options": self.settings().flat()}
         return Checkpoints(Path(path), {**run, "versions": versions}, seconds)
 
     def _remember(self, graph: Graph, network: Network) -> None:
@@ -157,6 +161,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.width_: int | None = None if graph.attributes is None else graph.num_attributes
         self.sparse_: bool = graph.attributes is None or sp.issparse(graph.attributes)
         self.vocabulary_: TextVocabulary | None = graph.vocabulary
+        self.attribute_names_: tuple[str, ...] | None = graph.attribute_names
 
     def _embed(self, attributes: Any, ids: NodeIds) -> Embedding:
         own, context = self.network_.embed(attributes, np.arange(attributes.shape[0]))

@@ -1,6 +1,7 @@
 """The model file: configuration, weights, vocabulary and the Gaussians of the training nodes."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +34,30 @@ LARGE = 1 << 29
 
 def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
     """Write a fitted model; the same model gives the same bytes."""
+    check_model_name(path)
     if embedding not in ("auto", "inside", "beside"):
         raise InputError(f"embedding must be 'auto', 'inside' or 'beside', not {embedding!r}")
-    size = sum(
-        0 if part is None else part.nbytes for part in (model.embedding_.mean, model.embedding_.variance)
-    )
-    beside = embedding == "beside" or (embedding == "auto" and size > LARGE)
+    size = sum(matrix.nbytes for matrix in matrices(model.embedding_).values())
     arrays = {f"weights|{name}": array for name, array in model.network_.weights().items()}
     if model.vocabulary_ is not None:
         arrays |= {**pack_strings("words", model.vocabulary_.words), "idf": model.vocabulary_.idf}
-    metadata = _metadata(model)
-    if beside:
-        sidecar = sidecar_of(path)
-        write_embedding(model.embedding_, sidecar)
-        metadata["embedding_sha256"] = sha256_of(sidecar)
+    if model.attribute_names_ is not None:
+        arrays |= pack_strings("columns", model.attribute_names_)
+    if embedding == "beside" or (embedding == "auto" and size > LARGE):
+        digest = _write_sidecar(model.embedding_, path)
+        container.write(path, KIND, VERSION, {**_metadata(model), "embedding_sha256": digest}, arrays)
     else:
-        arrays |= _pack_embedding(model.embedding_)
-    container.write(path, KIND, VERSION, metadata, arrays)
+        digest = ""
+        container.write(path, KIND, VERSION, _metadata(model), arrays | _pack_embedding(model.embedding_))
+    _remove_other_sidecars(path, digest)
+
+
+def check_model_name(path: str | Path) -> None:
+    """Raise if a model would be taken for an embedding by its name."""
+    if is_embedding_file(path):
+        raise InputError(
+            f"a model file cannot be called {path}: that ending is for `glace export`; use .glace"
+        )
 
 
 def load_model(path: str | Path) -> GLACE:
@@ -62,6 +70,7 @@ def load_model(path: str | Path) -> GLACE:
         model.width_ = metadata["width"] if metadata["has_attributes"] else None
         model.history_ = History.from_json(metadata["history"])
         model.vocabulary_ = _vocabulary(arrays)
+        model.attribute_names_ = _attribute_names(arrays)
         model.embedding_ = _embedding(path, model.network_, metadata, arrays)
     except (GlaceError, KeyError, TypeError, ValueError, RuntimeError) as problem:
         if isinstance(problem, FormatError):
@@ -72,12 +81,32 @@ def load_model(path: str | Path) -> GLACE:
 
 def load_embedding(path: str | Path) -> Embedding:
     """The Gaussians of a model file or of an embedding file."""
+    if Path(path).suffix == ".csv":
+        raise InputError(f"{path}: a .csv export is for other programs and is not read back; use .parquet")
     return read_embedding(path) if is_embedding_file(path) else load_model(path).embedding_
 
 
-def sidecar_of(path: str | Path) -> Path:
-    """Where the Gaussians of a large model lie: beside it, with .arrow appended."""
-    return Path(f"{path}.arrow")
+def sidecar_of(path: str | Path, digest: str) -> Path:
+    """Where the Gaussians of a large model lie: beside it, with some of their checksum and .arrow appended.
+
+    The checksum makes the pair safe: a new file never replaces the one an older model file still needs.
+    """
+    return Path(f"{path}.{digest[:12]}.arrow")
+
+
+def _write_sidecar(embedding: Embedding, path: str | Path) -> str:
+    fresh = Path(f"{path}.new.arrow")
+    write_embedding(embedding, fresh)
+    digest = sha256_of(fresh)
+    fresh.replace(sidecar_of(path, digest))
+    return digest
+
+
+def _remove_other_sidecars(path: str | Path, digest: str) -> None:
+    name = re.compile(re.escape(Path(path).name) + r"\.[0-9a-f]{12}\.arrow")
+    for other in Path(path).parent.iterdir():
+        if name.fullmatch(other.name) and other != sidecar_of(path, digest):
+            other.unlink()
 
 
 def _metadata(model: GLACE) -> dict[str, Any]:
@@ -88,7 +117,7 @@ def _metadata(model: GLACE) -> dict[str, Any]:
     return {
         "glace_version": __version__,
         "method": model.method,
-        "options": model.get_params(),
+        "options": model.settings().flat(),
         "dissimilarity": model.network_.measure.name,
         "directed": model.directed_,
         "sparse": model.sparse_,
@@ -118,6 +147,10 @@ def _vocabulary(arrays: Arrays) -> TextVocabulary | None:
     return TextVocabulary(tuple(unpack_strings("words", arrays).to_pylist()), arrays["idf"])
 
 
+def _attribute_names(arrays: Arrays) -> tuple[str, ...] | None:
+    return tuple(unpack_strings("columns", arrays).to_pylist()) if "columns/bytes" in arrays else None
+
+
 def _pack_embedding(embedding: Embedding) -> Arrays:
     ids = embedding.ids
     packed = pack_strings("ids", ids.array) if ids.are_strings else {"ids/numbers": ids.to_numpy()}
@@ -126,7 +159,7 @@ def _pack_embedding(embedding: Embedding) -> Arrays:
 
 def _embedding(path: str | Path, network: Network, metadata: dict[str, Any], arrays: Arrays) -> Embedding:
     if "embedding_sha256" in metadata:
-        sidecar = sidecar_of(path)
+        sidecar = sidecar_of(path, metadata["embedding_sha256"])
         if not sidecar.exists():
             raise FormatError(f"{path} needs the file {sidecar} beside it, which is not there")
         if sha256_of(sidecar) != metadata["embedding_sha256"]:

@@ -82,6 +82,8 @@ def roles(measure: Dissimilarity, own: Gaussian, context: Gaussian | None) -> Ro
 
 def concatenated(parts: Sequence[Gaussian]) -> Gaussian:
     """One Gaussian of all dimensions of the parts."""
+    if len(parts) == 1:
+        return parts[0]
     library = _library(parts[0].mean)
     means, variances = [part.mean for part in parts], [part.variance for part in parts]
     return Gaussian(
@@ -110,21 +112,24 @@ def _variance(gaussian: Gaussian) -> Array:
     return gaussian.variance
 
 
-def _log_excess(ratio_minus_one: Array) -> Array:
-    """t - log(1 + t), without losing the digits of a small t to the subtraction of two near equals."""
-    library = _library(ratio_minus_one)
-    t = ratio_minus_one
-    series = t * t * (0.5 - t * (1 / 3 - t * (0.25 - t * (0.2 - t / 6))))
+def _log_excess(narrow: Array, wide: Array) -> Array:
+    """t - log(1 + t) with 1 + t = narrow / wide: no digits lost to near equals, nor to a ratio near 0 or infinity."""
+    library = _library(narrow)
+    t = (narrow - wide) / wide
+    near = t.clip(-0.01, 0.01)  # what is not taken below must not overflow either
+    series = near * near * (0.5 - near * (1 / 3 - near * (0.25 - near * (0.2 - near / 6))))
     # Below 0.01 the first term left out of the series is under 1e-10 of the sum; above, at most 2.5 digits are lost.
     small = abs(t) < 0.01
-    return library.where(small, series, t - library.log1p(t))
+    # log1p keeps the digits of a ratio near 1, the plain logarithm those of one near 0, where t is rounded to -1.
+    log_ratio = library.where(t < -0.5, library.log(narrow / wide), library.log1p(t.clip(-0.9)))
+    return library.where(small, series, t - log_ratio)
 
 
 def _kl(first: Gaussian, second: Gaussian) -> Array:
     """KL(second || first), the paper's d(z_i, z_j) for a directed edge from i to j."""
     wide, narrow = _variance(first), _variance(second)
     gap = second.mean - first.mean
-    return 0.5 * (gap * gap / wide + _log_excess((narrow - wide) / wide)).sum(-1)
+    return 0.5 * (gap * gap / wide + _log_excess(narrow, wide)).sum(-1)
 
 
 def _kl_left(first: Gaussian) -> Factor:

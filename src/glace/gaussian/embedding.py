@@ -12,6 +12,8 @@ from glace.gaussian import nearest
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles
 from glace.ids import NodeId, NodeIds
 
+NEARNESS = ("edge", "similarity")
+
 
 class Neighbors(NamedTuple):
     """The nodes nearest to one, nearest first; equals in the order of the nodes."""
@@ -39,6 +41,8 @@ class Embedding:
     def __post_init__(self) -> None:
         if self.mean.ndim != 2 or self.mean.shape[0] != len(self.ids):
             raise InputError(f"{len(self.ids):,} ids need a mean of that many rows, not {self.mean.shape}")
+        if not np.isfinite(self.offset):
+            raise InputError(f"the offset must be finite, not {self.offset}")
         _check(self.gaussian, self.mean.shape, self.measure)
         if self.context is not None:
             _check(self.context, self.mean.shape, self.measure)
@@ -70,37 +74,44 @@ class Embedding:
         own, context = self.gaussian[nodes], None if self.context is None else self.context[nodes]
         return replace(self, ids=self.ids.take(nodes), mean=own.mean, variance=own.variance, context=context)
 
-    def neighbors(self, node: NodeId, k: int = 10) -> Neighbors:
-        """The k nodes nearest to a node, itself excluded, by exact search over all.
-
-        For the asymmetric `kl` these are the targets an edge from the node would most likely have.
-        """
+    def neighbors(self, node: NodeId, k: int = 10, by: str = "edge") -> Neighbors:
+        """The k nodes nearest to a node, itself excluded, by exact search over all; see `nearest_to`."""
         place = self.ids.position(node)
-        rows, dissimilarities = self.nearest_to(self.take(np.array([place])), k, exclude=[place])
+        rows, dissimilarities = self.nearest_to(self.take(np.array([place])), k, by, exclude=[place])
         return Neighbors([self.ids[row] for row in rows[0]], dissimilarities[0])
 
     def nearest_to(
-        self, queries: "Embedding", k: int = 10, exclude: Sequence[int] | None = None
+        self, queries: "Embedding", k: int = 10, by: str = "edge", exclude: Sequence[int] | None = None
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Positions (Q, k) and dissimilarities (Q, k) of the nodes nearest to each node of another embedding.
 
+        By `edge` these are the likely targets of an edge from the node, by `similarity` the nodes whose own
+        Gaussian is like its own. The two differ for second-order proximity only, which has a context.
         `exclude[q]`, a position, is no answer to query q.
         """
+        if by not in NEARNESS:
+            raise InputError(f"by must be {' or '.join(NEARNESS)}, not {by!r}")
         if queries.mean.shape[1] != self.mean.shape[1] or (queries.context is None) != (self.context is None):
             raise InputError(f"{queries!r} and {self!r} are not of one model")
+        if by == "similarity":
+            own = [Roles(each.gaussian, each.gaussian) for each in (queries, self)]
+            return nearest.nearest(self.measure, own[0], own[1], k, exclude)
         return nearest.nearest(self.measure, queries.roles, self.roles, k, exclude)
 
     def dissimilarities(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> npt.NDArray[np.float64]:
         """(P,) of pairs of ids, from the first to the second."""
+        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+            raise InputError("give a list of pairs of ids: [(source, target), ...]")
         first = self.ids.positions([pair[0] for pair in pairs])
         second = self.ids.positions([pair[1] for pair in pairs])
         return self.dissimilarities_at(np.column_stack([first, second]))
 
     def dissimilarities_at(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
         """(P,) of pairs of positions (P, 2), by the direct form in float64."""
-        roles = self.roles
-        first, second = nearest.wide(roles.source[pairs[:, 0]]), nearest.wide(roles.target[pairs[:, 1]])
-        return np.asarray(roles.scale * self.measure.direct(first, second))
+        nodes, places = np.unique(pairs, return_inverse=True)
+        judged, (first, second) = self.take(nodes).roles, places.reshape(-1, 2).T
+        direct = self.measure.direct(nearest.wide(judged.source[first]), nearest.wide(judged.target[second]))
+        return np.asarray(judged.scale * direct)
 
     def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         """sigmoid(offset - d): the model's odds that a pair is an edge and not a drawn negative."""

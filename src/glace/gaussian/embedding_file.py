@@ -16,6 +16,7 @@ from glace.gaussian.embedding import Embedding
 from glace.ids import NodeIds
 
 _KEY = b"glace"
+VERSION = 1
 MATRICES = ("mean", "variance", "context_mean", "context_variance")
 
 
@@ -64,7 +65,7 @@ def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str
 def as_table(embedding: Embedding) -> pa.Table:
     """Columns id, mean and, where there, variance, context_mean, context_variance: lists of fixed size."""
     columns = {name: _lists(matrix) for name, matrix in matrices(embedding).items()}
-    facts = {"dissimilarity": embedding.dissimilarity, "offset": embedding.offset, "format_version": 1}
+    facts = {"dissimilarity": embedding.dissimilarity, "offset": embedding.offset, "format_version": VERSION}
     table = pa.table({"id": embedding.ids.array, **columns})
     return table.replace_schema_metadata({_KEY: json.dumps(facts)})
 
@@ -72,6 +73,8 @@ def as_table(embedding: Embedding) -> pa.Table:
 def from_table(table: pa.Table) -> Embedding:
     """Back from `as_table`."""
     facts = json.loads((table.schema.metadata or {})[_KEY])
+    if facts["format_version"] != VERSION:
+        raise FormatError(f"format version {facts['format_version']}, but this glace reads version {VERSION}")
     columns = {name: _matrix(table[name]) for name in MATRICES if name in table.column_names}
     return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], float(facts["offset"]))
 
@@ -102,7 +105,8 @@ def _matrix(column: pa.ChunkedArray) -> Any:
         raise FormatError("means and variances must be lists of one fixed size")
     # One chunk is used where it lies, without a copy: a mapped file stays on disk.
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return whole.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)
+    numbers = whole.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)
+    return _numbers(numbers)
 
 
 def _write_parquet(embedding: Embedding, path: Path) -> None:

@@ -7,7 +7,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
-from glace.graph.graph import Categories, Graph, build
+from glace.graph.categories import Categories
+from glace.graph.graph import Graph, build
+from glace.graph.sparse import check_sparse
 from glace.ids import NodeIds
 
 # Node numbers this far beyond the number of edges are ids of another kind; taking 10^12 for a node
@@ -68,6 +70,7 @@ def _edges(edges: Any, weights: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]
         raise InputError(
             "the data of a sparse adjacency are the weights; leave out weights=, or give an edge list"
         )
+    check_sparse(edges, "an adjacency")
     pairs, data = edges_of(edges)
     return pairs, _checked_weights(data, len(pairs)), int(edges.shape[0])
 

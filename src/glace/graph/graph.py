@@ -1,6 +1,7 @@
 """The graph every stage works on: edges, attributes, ids, labels, checked once when made."""
 
 import hashlib
+import json
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -9,36 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
+from glace.graph.categories import Categories
+from glace.graph.sparse import check_sparse, narrowed
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
-
-
-@dataclass(frozen=True)
-class Categories:
-    """One category per node: `codes` (n,) int32 into `names`; -1 where a node has none."""
-
-    codes: npt.NDArray[np.int32]
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, values: Any) -> "Categories":
-        """From one value per node (strings, numbers; None, NaN or "" for none); names are sorted."""
-        # Only NaN differs from itself: pandas writes a missing label so.
-        texts = ["" if value is None or value != value else str(value) for value in values]
-        names = sorted(set(texts) - {""})
-        code_of = {name: code for code, name in enumerate(names)} | {"": -1}
-        return cls(np.array([code_of[text] for text in texts], dtype=np.int32), tuple(names))
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __getitem__(self, node: int) -> str | None:
-        code = self.codes[node]
-        return self.names[code] if code >= 0 else None
-
-    def take(self, nodes: npt.NDArray[np.integer]) -> "Categories":
-        """The categories of these nodes, in that order."""
-        return Categories(self.codes[nodes], self.names)
 
 
 @dataclass(frozen=True)
@@ -47,6 +22,8 @@ class Findings:
 
     duplicate_edges: int = 0
     """Rows that named an edge again; their weights were added."""
+    unequal_directions: int = 0
+    """Edges of an undirected graph listed both ways with unequal weights; the larger one was kept."""
     self_loops: int = 0
     """Edges from a node to itself; dropped."""
     isolated_nodes: int = 0
@@ -67,6 +44,7 @@ class Findings:
 
 _SAID = {
     "duplicate_edges": "repeated edges, weights added",
+    "unequal_directions": "edges listed both ways with unequal weights, larger kept",
     "self_loops": "self-loops, dropped",
     "isolated_nodes": "nodes without an edge, kept",
     "empty_attribute_rows": "nodes without attributes, kept",
@@ -93,6 +71,9 @@ class Graph:
     vocabulary: TextVocabulary | None = None
     """How raw texts became the attributes, where they did; new texts go the same way."""
     findings: Findings = field(default_factory=Findings)
+    """What was treated while this graph was made from data; nothing in a graph made from another one."""
+    attribute_names: tuple[str, ...] | None = None
+    """What the D columns are called, where they came with names."""
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
@@ -119,14 +100,13 @@ class Graph:
         """The attributes in words, such as "500 sparse attributes"."""
         if self.attributes is None:
             return "no attributes"
-        kind = "sparse" if sp.issparse(self.attributes) else "dense"
-        return f"{self.num_attributes:,} {kind} attributes"
+        return f"{self.num_attributes:,} {_storage(self.attributes)} attributes"
 
     def features(self) -> sp.csr_array | npt.NDArray[np.float32]:
         """The attributes, or the one-hot identity where there are none."""
         if self.attributes is not None:
             return self.attributes
-        return sp.eye_array(self.num_nodes, dtype=np.float32, format="csr")
+        return narrowed(sp.eye_array(self.num_nodes, dtype=np.float32, format="csr"))
 
     def edges(self) -> npt.NDArray[np.int64]:
         """(E, 2) node numbers, each edge once: (source, target), or (smaller, larger) if undirected."""
@@ -141,40 +121,56 @@ class Graph:
 
     def has_edges(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """(P,) whether each pair (source, target) of node numbers is an edge."""
-        size = np.int64(self.num_nodes)
-        rows = np.repeat(np.arange(size), np.diff(self.adjacency.indptr))
-        known = rows * size + self.adjacency.indices  # ascending, since rows are in order and sorted
-        wanted = pairs[:, 0].astype(np.int64) * size + pairs[:, 1]
-        place = np.searchsorted(known, wanted)
-        found = place < len(known)
-        found[found] = known[place[found]] == wanted[found]
+        indptr, indices = self.adjacency.indptr, self.adjacency.indices
+        sources, targets = pairs[:, 0], pairs[:, 1]
+        low, end = indptr[sources].astype(np.int64), indptr[sources + 1].astype(np.int64)
+        high = end
+        # Binary search in all rows at once; when an interval is empty it stays as it is.
+        for _ in range(int((end - low).max(initial=0)).bit_length()):
+            middle = (low + high) // 2
+            below = low < high
+            below[below] = indices[middle[below]] < targets[below]
+            low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+        found = low < end
+        found[found] = indices[low[found]] == targets[found]
         return np.asarray(found)
 
     def with_edges(self, pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating]) -> "Graph":
         """The same nodes with these edges (each once, as `edges` gives them) in place of the old ones."""
-        return replace(self, adjacency=adjacency_of(pairs, weights, self.num_nodes, self.directed))
+        adjacency = adjacency_of(pairs, weights, self.num_nodes, self.directed)
+        return replace(self, adjacency=adjacency, findings=Findings())
 
     def take(self, nodes: npt.NDArray[np.integer]) -> "Graph":
         """The graph of these nodes, in that order, with the edges among them."""
         adjacency = sp.csr_array(self.adjacency[nodes][:, nodes])
         adjacency.sort_indices()
+        attributes = None if self.attributes is None else self.attributes[nodes]
         return replace(
             self,
-            adjacency=_read_only(adjacency),
-            attributes=None if self.attributes is None else _read_only(self.attributes[nodes]),
+            adjacency=_read_only(narrowed(adjacency)),
+            attributes=_read_only(narrowed(attributes) if sp.issparse(attributes) else attributes),
             ids=self.ids.take(nodes),
             labels=self.labels.take(nodes) if self.labels else None,
             node_types=self.node_types.take(nodes) if self.node_types else None,
+            findings=Findings(),
         )
 
     def fingerprint(self) -> str:
         """SHA-256 of all that training can see: edges, weights, direction, attributes, ids."""
-        digest = hashlib.sha256(f"{self.directed} {self.adjacency.shape} {self.attribute_text}".encode())
+        facts = {
+            "directed": self.directed,
+            "nodes": self.num_nodes,
+            "edges": int(self.adjacency.nnz),
+            "attributes": _storage(self.attributes),
+            "columns": self.num_attributes,
+        }
+        digest = hashlib.sha256(json.dumps(facts).encode())
         for array in (*_parts(self.adjacency), *_parts(self.attributes)):
-            # scipy chooses the width of an index by how a matrix came about; the graph is the same.
+            # The width of an index depends on the size of a matrix and, in scipy, on how it came about.
             wide = array.astype(np.int64) if array.dtype.kind == "i" else array
             digest.update(np.ascontiguousarray(wide).data)
-        digest.update("\n".join(str(each) for each in self.ids).encode())
+        for part in self.ids.contents():
+            digest.update(part)
         return digest.hexdigest()
 
 
@@ -185,13 +181,32 @@ def adjacency_of(
 
     An undirected edge that is given in both directions is one edge, of the larger weight.
     """
+    return _merged(pairs, weights, num_nodes, directed)[0]
+
+
+def _merged(
+    pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating], num_nodes: int, directed: bool
+) -> tuple[sp.csr_array, Findings]:
+    """`adjacency_of`, and how many edges were repeated or had unequal directions."""
     shape = (num_nodes, num_nodes)
     matrix = sp.csr_array((weights.astype(np.float32), (pairs[:, 0], pairs[:, 1])), shape=shape)
     matrix.sum_duplicates()
+    found = Findings(duplicate_edges=len(pairs) - int(matrix.nnz))
     if not directed:
-        matrix = sp.csr_array(matrix.maximum(matrix.T))
+        matrix, unequal = _symmetric(matrix)
+        found = replace(found, unequal_directions=unequal)
     matrix.sort_indices()
-    return _read_only(matrix)
+    return _read_only(narrowed(matrix)), found
+
+
+def _symmetric(matrix: sp.csr_array) -> tuple[sp.csr_array, int]:
+    """The larger of both directions of each edge, and how many edges have two that are unequal."""
+    reverse = sp.csr_array(matrix.T)
+    larger = sp.csr_array(matrix.maximum(reverse))
+    one_way = 2 * (int(larger.nnz) - int(matrix.nnz))  # an edge of one direction adds one entry, its reverse
+    if one_way == larger.nnz:
+        return larger, 0
+    return larger, (int((matrix != reverse).nnz) - one_way) // 2
 
 
 def build(
@@ -205,6 +220,7 @@ def build(
     node_types: Categories | None = None,
     vocabulary: TextVocabulary | None = None,
     findings: Findings | None = None,
+    attribute_names: tuple[str, ...] | None = None,
 ) -> Graph:
     """The door all makers go through: checks the parts, treats what needs treatment, counts it."""
     count = len(ids)
@@ -213,7 +229,7 @@ def build(
     check_weights(weights, pairs, ids)
     loops = pairs[:, 0] == pairs[:, 1]
     pairs, weights = pairs[~loops], weights[~loops]
-    adjacency = adjacency_of(pairs, weights, count, directed)
+    adjacency, merged = _merged(pairs, weights, count, directed)
     if not np.isfinite(adjacency.data).all():
         raise InputError(
             "the weights of a repeated edge add up to more than a 32-bit float holds; scale them"
@@ -225,12 +241,16 @@ def build(
     degree = np.diff(adjacency.indptr) + (np.bincount(adjacency.indices, minlength=count) if directed else 0)
     findings = replace(
         findings or Findings(),
-        duplicate_edges=len(pairs) - len(np.unique(pairs[:, 0].astype(np.int64) * count + pairs[:, 1])),
+        duplicate_edges=merged.duplicate_edges,
+        unequal_directions=merged.unequal_directions,
         self_loops=int(loops.sum()),
         isolated_nodes=int((degree == 0).sum()),
         empty_attribute_rows=0 if features is None else int((_row_sizes(features) == 0).sum()),
     )
-    return Graph(adjacency, features, ids, directed, labels, node_types, vocabulary, findings)
+    assert attribute_names is None or (features is not None and len(attribute_names) == features.shape[1])
+    return Graph(
+        adjacency, features, ids, directed, labels, node_types, vocabulary, findings, attribute_names
+    )
 
 
 def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integer], ids: NodeIds) -> None:
@@ -282,13 +302,16 @@ def checked_matrix(attributes: Any, ids: NodeIds | None = None) -> Any:
 def _as_float32(attributes: Any) -> Any:
     if np.iscomplexobj(attributes):
         raise InputError("attributes must be real numbers, but are complex; give their parts as columns")
+    if sp.issparse(attributes):
+        check_sparse(attributes, "attributes")
     try:
         with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite and is named below
             if sp.issparse(attributes):
                 matrix = sp.csr_array(attributes, dtype=np.float32, copy=True)
+                matrix.prune()  # what is stored beyond the last row is no entry
                 matrix.sum_duplicates()
                 matrix.eliminate_zeros()  # else a row of stored zeros would not count as empty
-                return matrix
+                return narrowed(matrix)
             dense = np.array(attributes, dtype=np.float32)
             dense += 0  # makes -0 to 0: equal attributes must have equal bytes, and so one fingerprint
             return dense
@@ -310,6 +333,12 @@ def _bad_value(matrix: Any, row: int) -> float:
 
 def _row_sizes(matrix: Any) -> npt.NDArray[np.integer]:
     return np.asarray(np.diff(matrix.indptr) if sp.issparse(matrix) else np.count_nonzero(matrix, axis=1))
+
+
+def _storage(matrix: Any) -> str:
+    if matrix is None:
+        return "none"
+    return "sparse" if sp.issparse(matrix) else "dense"
 
 
 def _parts(matrix: Any) -> tuple[Any, ...]:

@@ -1,6 +1,5 @@
 """Files to a Graph: CSV, TSV, Parquet and svmlight tables, npz graphs; messages count rows as people do."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,8 @@ import pyarrow.parquet
 
 from glace.errors import InputError
 from glace.files import existing
-from glace.graph.graph import Categories, Graph
+from glace.graph.categories import Categories
+from glace.graph.graph import Graph
 from glace.graph.npz import read_npz
 from glace.graph.tables import (
     NodeTable,
@@ -30,15 +30,15 @@ from glace.graph.tables import (
     text_rows,
     text_table,
 )
-from glace.graph.text_file import TextFile, one_line
-from glace.ids import NodeIds
+from glace.graph.text_file import TextFile, one_line, parses
+from glace.ids import NodeIds, integers_of, is_integer_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 TABLES = (*SEPARATORS, ".csv.gz", ".tsv.gz", ".parquet")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 
-# At most 18 digits: every such number fits into 64 bits. "007" and "+7" are names, not numbers.
-CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+# A header that nobody takes for data.
+CLEAR_HEADER = {"edges": "source,target", "attributes": "id, ...", "texts": "id,text"}
 
 
 def read_tables(
@@ -86,10 +86,18 @@ class Rows(NamedTuple):
     values: Any
 
 
-def read_rows(path: str | Path, role: str, *, header: bool = True, width: int | None = None) -> Rows:
+def read_rows(
+    path: str | Path,
+    role: str,
+    *,
+    header: bool = True,
+    width: int | None = None,
+    names: tuple[str, ...] | None = None,
+) -> Rows:
     """The rows of a table of new nodes, `attributes` or `texts`, as `read_tables` reads them.
 
-    A svmlight file does not say how wide it is; `width` does.
+    A svmlight file does not say how wide it is; `width` does. With `names`, those of a graph's attributes,
+    the columns of a table that has names too are brought into that order, and must be just these.
     """
     if role == "attributes" and _ending(Path(path), (*TABLES, *SVMLIGHT)) in SVMLIGHT:
         nodes = _read_svmlight(existing(path, "a file of attributes"), width)
@@ -97,7 +105,8 @@ def read_rows(path: str | Path, role: str, *, header: bool = True, width: int | 
     (file,) = _settled([_read(path, role, header)])
     if role == "texts":
         return Rows(*text_rows(file.table, file.where))
-    nodes = attribute_table(file.table, file.where)
+    table = file.table if names is None or not file.named else _in_order(file, names)
+    nodes = attribute_table(table, file.where)
     if nodes.attributes is None:
         raise InputError(f"{file.where.name}: no column of attributes; wanted an id and numbers")
     return Rows(nodes.ids, nodes.attributes)
@@ -106,27 +115,65 @@ def read_rows(path: str | Path, role: str, *, header: bool = True, width: int | 
 def read_pairs(path: str | Path, ids: NodeIds, *, header: bool = True) -> npt.NDArray[np.int64]:
     """(P, 2) positions, in `ids`, of the pairs of a table of sources and targets."""
     file = _read(path, "edges", header)
-    if file.loose and not ids.are_strings and _could_be_integers(file):
-        file = _with_integer_ids(file)
+    names = file.table.column_names
+    known = parses(names[-1]) or any(ids.parse(name) in ids for name in file.ids)
+    if header and known and _may_be_an_edge(file):
+        raise _first_row_is_data(file.where, "edges", names)
     pairs = edge_table(file.table, file.where)
-    columns = []
-    for column in (pairs.source, pairs.target):
-        found = ids.find(column)
-        if (found < 0).any():
-            row = int(np.flatnonzero(found < 0)[0])
-            raise InputError(f"{file.where.row(row)}: no node {column[row].as_py()!r} in the model")
-        columns.append(found)
+    columns = [_positions(column, ids, file) for column in (pairs.source, pairs.target)]
     return np.column_stack(columns)
+
+
+def _positions(column: pa.Array, ids: NodeIds, file: "_File") -> npt.NDArray[np.int64]:
+    wanted = integers_of(column) if file.loose and not ids.are_strings else column
+    if wanted is None:  # a text among numbers: no node is called so, and the first one is named
+        found = np.array(
+            [-1 if integers_of(column[row : row + 1]) is None else 0 for row in range(len(column))]
+        )
+    else:
+        found = _found(wanted, ids, file)
+    if (found < 0).any():
+        row = int(np.flatnonzero(found < 0)[0])
+        raise InputError(f"{file.where.row(row)}: no node {column[row].as_py()!r} in the model")
+    return found
+
+
+def _found(column: pa.Array, ids: NodeIds, file: "_File") -> npt.NDArray[np.int64]:
+    try:
+        return ids.find(column)
+    except InputError as problem:
+        raise InputError(f"{file.where.name}: {problem}") from problem
+
+
+def _in_order(file: "_File", names: tuple[str, ...]) -> pa.Table:
+    """The id column, then these, which must be all there are but labels and types."""
+    (key,) = file.ids
+    given = [name for name in file.table.column_names if name not in (key, "label", "type")]
+    missing = next((name for name in names if name not in given), None)
+    if missing is not None:
+        taken = " but the ids" if missing == key else ""
+        raise InputError(
+            f"{file.where.name}: no column {missing!r}{taken}; the model wants its {len(names):,} attributes by name"
+        )
+    strange = next((name for name in given if name not in names), None)
+    if strange is not None:
+        raise InputError(
+            f"{file.where.name}: column {strange!r} is not among the model's {len(names):,} attributes; remove it"
+        )
+    return file.table.select([key, *names])
 
 
 @dataclass(frozen=True)
 class _File:
-    """A table as read from a file; `loose` where its ids are text only because the file has no types."""
+    """A table as read from a file."""
 
     table: pa.Table
     role: str
     where: Where
     loose: bool
+    """Whether its ids are text only because the file has no types."""
+    named: bool
+    """Whether the names of its columns stand in the file."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -151,10 +198,10 @@ def _read(path: str | Path, role: str, header: bool) -> _File:
     ending = _ending(Path(path), TABLES)
     source = existing(path, f"a file of {role}")
     if ending == ".parquet":
-        return _File(_read_parquet(source), role, Where(source.name), loose=False)
+        return _File(_read_parquet(source), role, Where(source.name), loose=False, named=True)
     file = TextFile(source, SEPARATORS[ending.removesuffix(".gz")], header, ending.endswith(".gz"))
     where = Where(source.name, file.line_of_row)
-    return _File(_read_text(file, role, where), role, where, loose=True)
+    return _File(_read_text(file, role, where), role, where, loose=True, named=header)
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -206,10 +253,8 @@ def _column_types(names: Sequence[str], ids: Sequence[str], role: str, where: Wh
 
 
 def _check_names(names: Sequence[str], role: str, where: Where) -> None:
-    if role == "edges" and len(names) > 1 and all(re.match(CANONICAL_INTEGER, name) for name in names[:2]):
-        raise _first_row_is_data(where, names)
-    if role == "attributes" and _is_row_of_numbers(names):
-        raise _first_row_is_data(where, names)
+    if _DATA[role](names):
+        raise _first_row_is_data(where, role, names)
     try:
         check_names(names, where)
     except InputError as problem:
@@ -218,65 +263,83 @@ def _check_names(names: Sequence[str], role: str, where: Where) -> None:
         ) from problem
 
 
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
+def _is_an_edge(names: Sequence[str]) -> bool:
+    return len(names) > 1 and all(is_integer_text(name) for name in names[:2])
+
+
+def _is_a_node(names: Sequence[str]) -> bool:
+    """Whether a header may be a node's id and numbers.
+
+    pandas calls columns 0, 1, 2 ... and ids nothing. Fewer than three such beside a name may be data as well.
+    """
+    if "id" in names or not names:
         return False
-    return True
-
-
-def _is_row_of_numbers(names: Sequence[str]) -> bool:
-    """Whether a header is rather a node's id and numbers; 0, 1, 2 ... may be column names."""
-    try:
-        numbers = [float(name) for name in names[1:]]
-    except ValueError:
+    key, others = names[0], [name for name in names[1:] if name not in ("label", "type")]
+    if is_integer_text(key):
+        return True
+    if not others or not all(parses(name) for name in others):
         return False
-    return any(not number.is_integer() for number in numbers)
+    counted = any(others == [str(start + place) for place in range(len(others))] for start in (0, 1))
+    return not (counted and (len(others) > 2 or key == ""))
 
 
-def _first_row_is_data(where: Where, names: Sequence[str]) -> InputError:
+def _is_no_header_of_texts(names: Sequence[str]) -> bool:
+    # A row of an id and a text looks like any two names.
+    return not {"id", "text"} & set(names)
+
+
+_DATA = {"edges": _is_an_edge, "attributes": _is_a_node, "texts": _is_no_header_of_texts}
+
+
+def _first_row_is_data(where: Where, role: str, names: Sequence[str]) -> InputError:
     shown = ", ".join(names[:3])
     return InputError(
-        f"{where.name}: the first row ({shown}{', ...' if len(names) > 3 else ''}) looks like data, "
-        "not like the names of columns; pass header=False (--no-header), or add a header"
+        f"{where.name}: the first row ({shown}{', ...' if len(names) > 3 else ''}) looks like data, not like the "
+        f"names of columns; pass header=False (--no-header), or give it a header such as {CLEAR_HEADER[role]}"
     )
 
 
+def _may_be_an_edge(links: _File) -> bool:
+    """Whether the names of the edge columns were not told apart from data by reading them alone."""
+    return links.loose and not {"source", "target"} <= set(links.table.column_names)
+
+
 def _check_first_row(links: _File, nodes: _File | None = None) -> None:
-    """Raise if what was taken for the names of the edge columns are a weight, or two ids of nodes."""
+    """Raise if what was taken for the names of columns are a weight, or ids of nodes."""
     names = links.table.column_names
-    if not links.loose or {"source", "target"} <= set(names):
-        return
-    columns = [column.cast(pa.large_string()) for column in (nodes or links).id_values()]
-    known = pa.chunked_array([chunk for column in columns for chunk in column.chunks], pa.large_string())
-    are_ids = pc.all(pc.is_in(pa.array(names[:2], pa.large_string()), value_set=known)).as_py()
-    if are_ids or _is_number(names[-1]):
-        raise _first_row_is_data(links.where, names)
+    if _may_be_an_edge(links) and (parses(names[-1]) or _name_nodes(links.ids, nodes or links)):
+        raise _first_row_is_data(links.where, "edges", names)
+    if nodes is not None and nodes.loose and "id" not in nodes.ids and _name_nodes(nodes.ids, links):
+        raise _first_row_is_data(nodes.where, nodes.role, nodes.table.column_names)
+
+
+def _name_nodes(names: Sequence[str], file: _File) -> bool:
+    """Whether one of these names is an id in this file."""
+    wanted = pa.array(names, pa.large_string())
+    columns = (column.cast(pa.large_string()) for column in file.id_values())
+    return any(pc.any(pc.is_in(column, value_set=wanted)).as_py() for column in columns)
 
 
 def _settled(files: list[_File]) -> list[_File]:
     """The files with loose ids turned to integers if every id of every file is one, else as they are."""
-    if not all(_could_be_integers(file) for file in files):
-        return files
-    return [_with_integer_ids(file) if file.loose else file for file in files]
+    converted = [_with_integer_ids(file) for file in files]
+    settled = [file for file in converted if file is not None]
+    return settled if len(settled) == len(files) else files
 
 
-def _could_be_integers(file: _File) -> bool:
-    if not file.loose:
-        return all(pa.types.is_integer(column.type) for column in file.id_values())
-    return all(
-        pc.all(pc.match_substring_regex(column, CANONICAL_INTEGER)).as_py() is not False
-        for column in file.id_values()
-    )
-
-
-def _with_integer_ids(file: _File) -> _File:
+def _with_integer_ids(file: _File) -> _File | None:
+    """The file with ids that are integers; None if not every one is written as such."""
     table = file.table
     for name, column in zip(file.ids, file.id_values(), strict=True):
-        table = table.set_column(table.column_names.index(name), name, column.cast(pa.int64()))
+        integers = integers_of(column) if file.loose else column
+        if integers is None or not pa.types.is_integer(integers.type):
+            return None
+        table = table.set_column(table.column_names.index(name), name, integers)
     return replace(file, table=table)
 
 
 def _node_table(file: _File) -> NodeTable:
-    return (text_table if file.role == "texts" else attribute_table)(file.table, file.where)
+    if file.role == "texts":
+        return text_table(file.table, file.where)
+    nodes = attribute_table(file.table, file.where)
+    return nodes if file.named else replace(nodes, attribute_names=None)

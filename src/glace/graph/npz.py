@@ -3,6 +3,7 @@
 A file is untrusted: every array is checked before use, see also `glace.archive`.
 """
 
+import logging
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,9 @@ from glace.archive import MAX_BYTES, Member, read_members
 from glace.errors import FormatError, InputError
 from glace.files import existing, replacing
 from glace.graph.arrays import edges_of
-from glace.graph.graph import Categories, Graph, build
+from glace.graph.categories import Categories
+from glace.graph.graph import Graph, build
+from glace.graph.sparse import index_width
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 
@@ -29,22 +32,25 @@ NUMBERS = {
     **{"labels": "iu", "types": "iu", "ids": "iu", "vocabulary_idf": "f"},
 }
 # Names are a convenience: published files hold some of them pickled, and those are left out.
-NAMES = ("node_names", "label_names", "type_names", "vocabulary_words")
+NAMES = ("node_names", "attr_names", "label_names", "type_names", "vocabulary_words")
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+_log = logging.getLogger("glace")
 
 
 def read_npz(path: str | Path, *, directed: bool = False, max_bytes: int = MAX_BYTES) -> Graph:
     """A graph from a Graph2Gauss file: adj_*, and where there attr_*, labels, label_names, node_names.
 
     The adjacency's data are the weights, a negative label is none. The file does not say whether its
-    edges have a direction: `directed` does. Attributes stored with every zero come back dense. A file
-    that unpacks to more than `max_bytes` and to 50 times its size is refused.
+    edges have a direction: `directed` does. Attributes stored with every zero come back dense. Names of
+    nodes or attributes that are repeated, or not one for each, are logged and not used. A file that
+    unpacks to more than `max_bytes` and to 50 times its size is refused.
     """
     source = existing(path, "a graph in an .npz file")
     members = read_members(source, {*NUMBERS, *NAMES}, max_bytes)
     try:
-        return _graph(_arrays(members), directed)
+        return _graph(_arrays(members), directed, source.name)
     except (InputError, FormatError) as problem:
         raise FormatError(f"{source.name}: {problem}") from problem
 
@@ -81,23 +87,29 @@ def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
 
 
-def _graph(members: Arrays, directed: bool) -> Graph:
+def _graph(members: Arrays, directed: bool, source: str) -> Graph:
     adjacency = _csr(members, "adj")
     count = adjacency.shape[0]
     if adjacency.shape != (count, count):
         raise FormatError(f"adj_shape is {adjacency.shape}; wanted a square adjacency")
-    attributes = _csr(members, "attr") if any(name.startswith("attr_") for name in members) else None
+    attributes = _csr(members, "attr") if _has_attributes(members) else None
+    vocabulary = _vocabulary(members, attributes)
     pairs, weights = edges_of(adjacency)
     return build(
         pairs.astype(np.int64),
         weights if weights.dtype.kind == "f" else weights.astype(np.float64),
         _dense_if_full(attributes),
-        _ids(members, count),
+        _ids(members, count, source),
         directed=directed,
         labels=_categories(members, "labels", "label_names", count),
         node_types=_categories(members, "types", "type_names", count),
-        vocabulary=_vocabulary(members, attributes),
+        vocabulary=vocabulary,
+        attribute_names=_attribute_names(members, attributes, source) if vocabulary is None else None,
     )
+
+
+def _has_attributes(members: Arrays) -> bool:
+    return any(name.startswith("attr_") and name != "attr_names" for name in members)
 
 
 def _csr(members: Arrays, matrix: str) -> sp.csr_array:
@@ -139,10 +151,32 @@ def _dense_if_full(attributes: sp.csr_array | None) -> Any:
     return attributes
 
 
-def _ids(members: Arrays, count: int) -> NodeIds:
-    names = members.get("node_names")
-    if names is not None and len(names) == count and len(np.unique(names)) == count:
-        return NodeIds(names.tolist())
+def _names(members: Arrays, member: str, count: int, source: str, instead: str) -> list[str] | None:
+    """The names of a member that holds them; None, and one line in the log, if they cannot tell things apart."""
+    if member not in members:
+        return None
+    names: list[str] = members[member].tolist()
+    if len(names) != count:
+        _log.warning("%s: %s has %d names for %d; %s", source, member, len(names), count, instead)
+        return None
+    distinct = len(set(names))
+    if distinct != count:
+        _log.warning("%s: %s has %d names, %d distinct; %s", source, member, count, distinct, instead)
+        return None
+    return names
+
+
+def _attribute_names(members: Arrays, attributes: sp.csr_array | None, source: str) -> tuple[str, ...] | None:
+    if attributes is None:
+        return None
+    names = _names(members, "attr_names", attributes.shape[1], source, "attributes have no names")
+    return None if names is None else tuple(names)
+
+
+def _ids(members: Arrays, count: int, source: str) -> NodeIds:
+    names = _names(members, "node_names", count, source, "nodes are called by number")
+    if names is not None:
+        return NodeIds(names)
     if "ids" not in members:
         return NodeIds.numbered(count)
     if len(members["ids"]) != count:
@@ -201,7 +235,7 @@ def _attribute_members(graph: Graph) -> Arrays:
 
 def _matrix_members(name: str, matrix: sp.csr_array) -> Arrays:
     # One width of index for one size of matrix, whatever scipy chose: the bytes depend on the graph alone.
-    width = np.int32 if max(*matrix.shape, matrix.nnz) < 2**31 else np.int64
+    width = index_width(matrix)
     return {
         f"{name}_data": matrix.data,
         f"{name}_indices": matrix.indices.astype(width),
@@ -220,6 +254,8 @@ def _name_members(graph: Graph) -> Arrays:
         members |= {"labels": graph.labels.codes, "label_names": _strings(graph.labels.names, "label")}
     if graph.node_types is not None:
         members |= {"types": graph.node_types.codes, "type_names": _strings(graph.node_types.names, "type")}
+    if graph.vocabulary is None and graph.attribute_names is not None:
+        members["attr_names"] = _strings(graph.attribute_names, "attribute")
     if graph.vocabulary is not None:
         members["vocabulary_words"] = _strings(graph.vocabulary.words, "word")
         members["vocabulary_idf"] = graph.vocabulary.idf

@@ -67,8 +67,12 @@ def sample_non_edges(graph: Graph, count: int, generator: np.random.Generator) -
 def _unordered(
     edges: npt.NDArray[np.int64], size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """For each edge the number of its pair, and the pairs, (smaller, larger) and sorted, each once."""
     ordered = np.sort(edges, axis=1)
-    keys, pair_of_edge = np.unique(ordered[:, 0] * size + ordered[:, 1], return_inverse=True)
+    of_edge = ordered[:, 0] * size + ordered[:, 1]
+    if (of_edge[1:] > of_edge[:-1]).all():  # so it is for every undirected graph: nothing to sort
+        return np.arange(len(edges)), ordered
+    keys, pair_of_edge = np.unique(of_edge, return_inverse=True)
     return pair_of_edge, np.column_stack([keys // size, keys % size])
 
 
@@ -84,5 +88,15 @@ def _needed(pairs: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.bool_]:
 
 def _distinct(pairs: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     """The pairs without repetition, in the order of their first occurrence."""
-    _, first = np.unique(pairs[:, 0] * size + pairs[:, 1], return_index=True)
-    return np.asarray(pairs[np.sort(first)])
+    keys = pairs[:, 0] * size + pairs[:, 1]
+    # Few are repeated, so only those are put into order with their places: of 3 million keys a plain sort takes
+    # 0.03 s, one that gives the places 0.4 s.
+    ordered = np.sort(keys)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(repeated) == 0:
+        return pairs
+    among = np.flatnonzero(repeated[np.searchsorted(repeated, keys).clip(max=len(repeated) - 1)] == keys)
+    kept = np.ones(len(keys), dtype=bool)
+    kept[among] = False
+    kept[among[np.unique(keys[among], return_index=True)[1]]] = True
+    return np.asarray(pairs[kept])

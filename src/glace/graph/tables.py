@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from glace.errors import InputError
-from glace.graph.graph import Categories, Findings, Graph, bad_weights, build
+from glace.graph.categories import Categories
+from glace.graph.graph import Findings, Graph, bad_weights, build
 from glace.graph.text import TextVocabulary
+from glace.graph.text_file import parses
 from glace.ids import NodeIds, id_array
 
 MISSING = ("error", "empty")
@@ -56,6 +58,7 @@ class NodeTable:
     labels: Categories | None = None
     node_types: Categories | None = None
     vocabulary: TextVocabulary | None = None
+    attribute_names: tuple[str, ...] | None = None
 
 
 def from_tables(
@@ -145,7 +148,8 @@ def attribute_table(table: pa.Table, where: Where) -> NodeTable:
     columns = [name for name in table.column_names if name not in (key, "label", "type")]
     ids = _distinct(_ids(table, key, where), where)
     matrix = _matrix(table, columns, where) if columns else None
-    return NodeTable(ids, where, matrix, *_label_and_type(table, key))
+    named = tuple(columns) or None
+    return NodeTable(ids, where, matrix, *_label_and_type(table, key), attribute_names=named)
 
 
 def text_table(table: pa.Table, where: Where) -> NodeTable:
@@ -179,10 +183,11 @@ def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: 
         known = _completed(nodes, edges, missing)
     pairs = np.column_stack([known.ids.find(edges.source), known.ids.find(edges.target)])
     given = len(known.ids) if nodes is None else len(nodes.ids)
-    named = np.unique(pairs)
+    named = np.zeros(len(known.ids), dtype=bool)
+    named[pairs] = True
     findings = Findings(
         nodes_only_in_edges=len(known.ids) - given,
-        nodes_only_in_attributes=given - int((named < given).sum()),
+        nodes_only_in_attributes=given - int(named[:given].sum()),
     )
     return build(
         pairs,
@@ -194,6 +199,7 @@ def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: 
         node_types=known.node_types,
         vocabulary=known.vocabulary,
         findings=findings,
+        attribute_names=known.attribute_names,
     )
 
 
@@ -235,9 +241,10 @@ def _ids(table: pa.Table, name: str, where: Where) -> pa.Array:
 
 
 def _distinct(ids: pa.Array, where: Where) -> NodeIds:
-    codes = pc.dictionary_encode(ids).indices.to_numpy()
-    firsts = np.unique(codes, return_index=True)[1]
-    if len(firsts) < len(codes):
+    encoded = pc.dictionary_encode(ids)
+    if len(encoded.dictionary) < len(ids):
+        codes = encoded.indices.to_numpy()
+        firsts = np.unique(codes, return_index=True)[1]
         row = int(np.setdiff1d(np.arange(len(codes)), firsts)[0])
         first = where.number(int(firsts[codes[row]]))
         raise InputError(
@@ -323,22 +330,14 @@ def _example(column: Any, where: Where) -> str:
     if not _is_text(column.type):
         return ""
     for row, value in enumerate(column.to_pylist()):
-        if value is not None and not _parses(value):
+        if value is not None and not parses(value):
             return f" ({value[:40]!r} in row {where.number(row)})"
     return ""
 
 
-def _parses(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
-
-
 def _label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Categories | None]:
     label, kind = (
-        Categories.of(table.column(name).to_pylist()) if name in table.column_names and name != key else None
+        Categories.of(table.column(name)) if name in table.column_names and name != key else None
         for name in ("label", "type")
     )
     return label, kind

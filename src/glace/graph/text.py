@@ -45,12 +45,9 @@ class TextVocabulary:
     def attributes(self, texts: Sequence[str]) -> sp.csr_array:
         """(len(texts), D) TF-IDF rows of unit length; words outside the vocabulary do not count."""
         _check_texts(texts)
+        if not len(texts):  # which sklearn refuses
+            return sp.csr_array((0, len(self)), dtype=np.float32)
         return sp.csr_array(self._fitted.transform(texts), dtype=np.float32)
-
-    def known_share(self, text: str) -> float:
-        """Share of a text's words, stop words aside, that the vocabulary holds; 0 for an empty text."""
-        words = _vectorizer().build_analyzer()(text)
-        return sum(word in self._fitted.vocabulary_ for word in words) / max(len(words), 1)
 
     @cached_property
     def _fitted(self) -> Any:

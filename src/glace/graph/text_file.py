@@ -167,6 +167,15 @@ def _plain(problem: str) -> str:
     return f"wanted a number, but found {value[1]}" if value else problem[:1].lower() + problem[1:200]
 
 
+def parses(text: str) -> bool:
+    """Whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def one_line(problem: Exception) -> str:
     """A message without line breaks."""
     return " ".join(str(problem).split())

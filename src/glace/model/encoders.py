@@ -85,6 +85,8 @@ class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         gradient = upstream[0].contiguous()
+        # One use a step: a second would need its gradient added to the first, which nothing here does.
+        assert ctx.layer.pending is None, "touched_gradient comes between two backward passes"
         ctx.layer.pending = (*ctx.inputs, gradient)
         return gradient.sum(0), None, None, None
 

@@ -46,10 +46,6 @@ class Checkpoints:
             save(self.path, state(), self.identity)
             self._last = time.monotonic()
 
-    def remove(self) -> None:
-        """The run is over and its result is written: the checkpoint has served."""
-        self.path.unlink(missing_ok=True)
-
 
 def save(path: Path, state: State, identity: dict[str, Any]) -> None:
     """Write a state, whole or not at all."""

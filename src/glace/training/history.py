@@ -42,23 +42,29 @@ class History:
     loss: float = float("nan")
     """Loss of the last step."""
     looks: list[Look] = field(default_factory=list)
+    since_best: int = 0
+    """Looks since the best one."""
 
     @property
     def best(self) -> Look | None:
         """The look with the highest AUC, the earliest of equals."""
         return max(self.looks, key=lambda look: (look.auc, -look.step), default=None)
 
-    def is_over(self, patience: int) -> bool:
-        """Whether the last `patience` looks brought nothing better."""
-        return self.best is not None and len(self.looks) - 1 - self.looks.index(self.best) >= patience
+    def add(self, look: Look) -> bool:
+        """Note a look; whether it is the best so far."""
+        self.looks.append(look)
+        self.since_best = 0 if self.best is look else self.since_best + 1
+        return self.since_best == 0
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         looks = [[look.step, look.loss, look.auc, look.ap] for look in self.looks]
-        return {"step": self.step, "seconds": self.seconds, "loss": self.loss, "looks": looks}
+        facts = {"step": self.step, "seconds": self.seconds, "loss": self.loss}
+        return {**facts, "looks": looks, "since_best": self.since_best}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "History":
         """Back from `to_json`."""
         looks = [Look(int(step), loss, auc, ap) for step, loss, auc, ap in values["looks"]]
-        return cls(int(values["step"]), float(values["seconds"]), float(values["loss"]), looks)
+        times = int(values["step"]), float(values["seconds"]), float(values["loss"])
+        return cls(*times, looks, int(values["since_best"]))

@@ -4,10 +4,11 @@ import math
 import time
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from glace.errors import TrainingDiverged
-from glace.model.network import Network
+from glace.model.network import ENCODE_ROWS, Network
 from glace.model.objective import batch_loss
 from glace.sampling.edges import EdgeSampler
 from glace.training.checkpoint import Checkpoints, State
@@ -54,7 +55,22 @@ class Trainer:
             self._look()
         if self.best_weights is not None:
             self.network.set_weights(self.best_weights)
+        self._check_finite()
         return self.history
+
+    def _check_finite(self) -> None:
+        # The loss is that before the last update, which nothing has looked at if there is no validation.
+        rows = np.arange(min(self.attributes.shape[0], ENCODE_ROWS))
+        own, context = self.network.embed(self.attributes, rows)
+        parts = [own.mean, own.variance, *((context.mean, context.variance) if context else ())]
+        if not all(part is None or np.isfinite(part).all() for part in parts):
+            raise self._diverged("the Gaussians are not finite")
+
+    def _diverged(self, what: str) -> TrainingDiverged:
+        return TrainingDiverged(
+            f"{what} at step {self.history.step + 1} with learning rate {self._learning_rate():.2g}; "
+            "try a smaller learning rate, or attributes of a smaller scale"
+        )
 
     def _step(self) -> None:
         batch = self.sampler.batch(self.history.step)
@@ -69,10 +85,7 @@ class Trainer:
         )
         self.history.loss = loss.item()
         if not math.isfinite(self.history.loss):
-            raise TrainingDiverged(
-                f"the loss is {self.history.loss} at step {self.history.step + 1} with learning rate "
-                f"{self._learning_rate():.2g}; try a smaller learning rate, or attributes of a smaller scale"
-            )
+            raise self._diverged(f"the loss is {self.history.loss}")
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.history.step + 1, self._learning_rate())
@@ -81,14 +94,16 @@ class Trainer:
     def _look(self) -> None:
         if self.validation is None:
             return
-        auc, ap = self.validation.scores(self.network, self.attributes)
+        try:
+            auc, ap = self.validation.scores(self.network, self.attributes)
+        except FloatingPointError as problem:
+            raise self._diverged("the Gaussians are not finite") from problem
         look = Look(self.history.step, self.history.loss, auc, ap)
-        self.history.looks.append(look)
-        if self.history.best is look:
+        if self.history.add(look):
             self.best_weights = {name: value.copy() for name, value in self.network.weights().items()}
 
     def _is_over(self) -> bool:
-        return self._done() >= 1 or self.history.is_over(self.config.patience)
+        return self._done() >= 1 or self.history.since_best >= self.config.patience
 
     def _done(self) -> float:
         """Share of the run that is behind, 0 to 1, by whichever limit is nearer."""

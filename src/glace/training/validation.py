@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from glace.gaussian.dissimilarity import roles
 from glace.graph.split import HeldOut
+from glace.metrics import LinkScores, link_scores
 from glace.model.network import Network
 
 MOST_PAIRS = 20_000
@@ -23,19 +24,20 @@ class Validation:
     truth: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, held_out: HeldOut) -> "Validation":
-        """The first of the held-out pairs, half of them edges; they come in random order."""
+    def of(cls, held_out: HeldOut, generator: np.random.Generator) -> "Validation":
+        """At most `MOST_PAIRS` of the held-out pairs, drawn evenly, half of them edges."""
         most = MOST_PAIRS // 2
-        kept = HeldOut(held_out.edges[:most], held_out.non_edges[:most])
+        kept = HeldOut(
+            *(generator.permutation(pairs)[:most] for pairs in (held_out.edges, held_out.non_edges))
+        )
         nodes, places = np.unique(kept.pairs(), return_inverse=True)
         return cls(nodes, places.reshape(-1, 2), kept.truth())
 
-    def scores(self, network: Network, attributes: Any) -> tuple[float, float]:
-        """AUC and average precision of the network's dissimilarities."""
-        from sklearn.metrics import average_precision_score, roc_auc_score
-
+    def scores(self, network: Network, attributes: Any) -> LinkScores:
+        """Of the network's dissimilarities; FloatingPointError if any is not finite."""
         judged = roles(network.measure, *network.embed(attributes, self.nodes))
-        near = -network.measure.direct(judged.source[self.places[:, 0]], judged.target[self.places[:, 1]])
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = -network.measure.direct(judged.source[self.places[:, 0]], judged.target[self.places[:, 1]])
         if not np.isfinite(near).all():
-            return 0.0, 0.0
-        return float(roc_auc_score(self.truth, near)), float(average_precision_score(self.truth, near))
+            raise FloatingPointError
+        return link_scores(near, self.truth)

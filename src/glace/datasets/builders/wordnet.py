@@ -139,10 +139,14 @@ def _read_data(folder: str | Path | None, name: str) -> Iterator[Synset]:
         try:
             yield _parse(line)
         except (ValueError, IndexError) as problem:
-            raise FormatError(
-                f"line {number} of {name} is not a synset as wndb(5WN) describes it ({line[:40]!r}...); "
-                "get WordNet 3.0's files again"
-            ) from problem
+            raise _damaged(name, number, line, "a synset") from problem
+
+
+def _damaged(name: str, number: int, line: str, wanted: str) -> FormatError:
+    return FormatError(
+        f"line {number} of {name} is not {wanted} as wndb(5WN) describes it ({line[:40]!r}...); "
+        "get WordNet 3.0's files again"
+    )
 
 
 def _parse(line: str) -> Synset:
@@ -177,11 +181,27 @@ def _read_senses(folder: str | Path | None, letters: set[str]) -> dict[tuple[str
         letter = "r" if part == "adv" else part[0]
         if letter not in letters:
             continue
-        for _, line in data_lines(folder, f"index.{part}"):
-            fields = line.split()
-            offsets = fields[-int(fields[2]) :]
-            senses |= {(fields[0], letter + offset): rank for rank, offset in enumerate(offsets, start=1)}
+        for word, offsets in _read_index(folder, f"index.{part}"):
+            senses |= {(word, letter + offset): rank for rank, offset in enumerate(offsets, start=1)}
     return senses
+
+
+def _read_index(folder: str | Path | None, name: str) -> Iterator[tuple[str, list[str]]]:
+    for number, line in data_lines(folder, name):
+        try:
+            yield _parse_entry(line)
+        except (ValueError, IndexError) as problem:
+            raise _damaged(name, number, line, "an entry of the index") from problem
+
+
+def _parse_entry(line: str) -> tuple[str, list[str]]:
+    """Word, part, count of synsets, count of symbols, symbols ..., two more counts, offsets, commonest first."""
+    fields = line.split()
+    count = int(fields[2])
+    offsets = fields[-count:]
+    if count < 1 or len(fields) < 6 + count or not all(each.isdigit() for each in offsets):
+        raise ValueError(line)
+    return fields[0], offsets
 
 
 def _sense(senses: dict[tuple[str, str], int], synset: Synset) -> int:

@@ -1,0 +1,43 @@
+"""Sparse matrices from elsewhere: checked, since scipy does not, and with one width of index."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from glace.errors import InputError
+
+
+def check_sparse(matrix: Any, what: str) -> None:
+    """Raise unless every entry lies inside the matrix; `matrix` itself is not changed.
+
+    scipy believes the indices it is given, and compiled code would read and write wherever they point.
+    """
+    try:
+        if matrix.format == "coo":
+            sp.coo_array((matrix.data, matrix.coords), shape=matrix.shape)  # looks at its coordinates
+            return
+        rows = copy.copy(matrix) if matrix.format in ("csr", "csc", "bsr") else matrix.tocsr()
+        rows.check_format(full_check=True)  # may replace arrays of what it checks, so that is a copy
+        if (np.diff(rows.indptr) < 0).any():  # which scipy does not look for if the last of them is 0
+            raise ValueError("indptr must be a non-decreasing sequence")
+    except ValueError as problem:
+        raise InputError(f"{what} must be a valid sparse matrix: {problem}; build it anew") from problem
+
+
+def index_width(matrix: sp.csr_array) -> type[np.signedinteger[Any]]:
+    """int32 where it can count the columns and the entries, else int64."""
+    return np.int32 if max(matrix.shape[1], matrix.nnz) < 2**31 else np.int64
+
+
+def narrowed(matrix: sp.csr_array) -> sp.csr_array:
+    """The matrix, changed in place, with `index_width` for its indices.
+
+    scipy's own choice depends on how a matrix came about. One choice is half the memory, and kernels are
+    compiled once.
+    """
+    width = index_width(matrix)
+    matrix.indices = matrix.indices.astype(width, copy=False)
+    matrix.indptr = matrix.indptr.astype(width, copy=False)
+    return matrix
