@@ -111,3 +111,7 @@ def test_an_unknown_id_raises_with_those_that_look_like_it():
 def test_ids_of_another_kind_cannot_be_found():
     with pytest.raises(InputError, match="ids are int64, but these are string"):
         NodeIds([1, 2]).find(["x"])
+
+
+def test_slices_are_lists():
+    assert NodeIds(["a", "b", "c"])[:2] == ["a", "b"]

@@ -6,7 +6,7 @@ Kept as one Arrow array: a few bytes an id, hashed look-ups of whole columns, no
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,16 @@ class NodeIds:
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, position: int) -> NodeId:
+    @overload
+    def __getitem__(self, position: slice) -> list[NodeId]: ...
+
+    @overload
+    def __getitem__(self, position: int) -> NodeId: ...
+
+    def __getitem__(self, position: int | slice) -> NodeId | list[NodeId]:
+        if isinstance(position, slice):
+            several: list[NodeId] = self.array[position].to_pylist()
+            return several
         value: NodeId = self.array[int(position)].as_py()
         return value
 

@@ -205,6 +205,26 @@ def test_texts_need_a_model_of_texts(fitted):
         fitted.transform(["a dog"])
 
 
+def test_frames_are_taken_by_the_names_of_their_columns():
+    rng = np.random.default_rng(0)
+    nodes = pl.DataFrame({"id": range(50), "a": rng.random(50), "b": rng.random(50) * 1e6})
+    edges = pl.DataFrame({"source": rng.integers(50, size=90), "target": rng.integers(50, size=90)})
+    model = glace.GLACE(**small(max_steps=5, validation_share=0)).fit(glace.from_tables(edges, nodes))
+    wanted = model.embedding_.mean
+    for frame in (
+        nodes,
+        nodes.select("b", "id", "a"),
+        nodes.to_pandas().set_index("id"),
+        nodes.select("b", "a"),
+    ):
+        np.testing.assert_allclose(model.transform(frame).mean, wanted, rtol=1e-4, atol=1e-6)
+    assert list(model.transform(nodes[10:12].select("b", "a", "id")).ids) == [10, 11]
+    with pytest.raises(InputError, match="no column 'b'; the model wants its 2 attributes by name"):
+        model.transform(nodes.select("id", "a"))
+    with pytest.raises(InputError, match="column 'c' is not among the model's 2 attributes"):
+        model.transform(nodes.with_columns(c=1.0))
+
+
 def test_ids_of_new_nodes_must_match_their_rows(fitted):
     with pytest.raises(InputError, match="2 ids for 3 rows"):
         fitted.transform(np.ones((3, 120)), ids=["a", "b"])

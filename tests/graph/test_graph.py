@@ -288,3 +288,7 @@ def test_what_is_stored_behind_the_last_row_is_no_entry():
     assert (
         make(attributes=matrix).fingerprint() == make(attributes=sp.csr_array(matrix.toarray())).fingerprint()
     )
+
+
+def test_categories_can_be_listed():
+    assert list(Categories.of(["x", None, "y"])) == ["x", None, "y"]

@@ -151,7 +151,8 @@ NODE_FILE = "id,x\na,1\nb,2\nc,3\n"
         ("source,target\n1,2\n3,4\n", r"e.csv, row 2: node '1' has no row in n.csv; 4 such"),
         (b"source,target\na,b\n\nb,\xff\n", "e.csv, row 4: the text is not UTF-8.* in column 'target'"),
         (b"source,t\xffrget\na,b\n", "e.csv, row 1: the text is not UTF-8"),
-        ("source;target\na;b\n", "e.csv: edges need two columns"),
+        ("source;target\na;b\n", "e.csv: ';' seems to separate the columns"),
+        ("source\na\n", "e.csv: edges need two columns"),
         ("\n\n", "e.csv cannot be read: .*[Ee]mpty"),
         ('source,target\na,b\n\na,"b\nb,c\n', "e.csv, row 4: a quote is opened but never closed"),
     ],
@@ -366,3 +367,12 @@ def test_junk_is_a_graph_or_an_error_of_ours(put, content, nodes, header):
         except GlaceError:
             continue
         assert isinstance(graph, Graph)
+
+
+@pytest.mark.parametrize(
+    ("name", "separator"), [("n.csv", ";"), ("n.csv", "\t"), ("n.tsv", ","), ("n.csv", "|")]
+)
+def test_another_separator_is_named(put, name, separator):
+    nodes = put(name, f"id{separator}x\na{separator}1\nb{separator}2\n")
+    with pytest.raises(InputError, match="seems to separate the columns, but .* is wanted"):
+        read_tables(put("e.csv", "source,target\na,b\n"), nodes)

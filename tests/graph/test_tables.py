@@ -243,3 +243,12 @@ def test_the_order_of_rows_does_not_matter(ids, data):
     first, second = (made.take(np.argsort(made.ids.to_numpy(), kind="stable")) for made in graphs)
     assert first.fingerprint() == second.fingerprint()
     assert graphs[0].findings == graphs[1].findings
+
+
+def test_mostly_zero_columns_of_one_scale_are_sparse_and_others_dense():
+    ones = {f"city {n}": (np.arange(80) % 60 == n).astype(float) for n in range(60)}
+    edges = pa.table({"source": [0], "target": [1]})
+    table = pa.table({"id": np.arange(80), **ones})
+    assert sp.issparse(from_tables(edges, table).attributes)
+    rich = table.append_column("income", pa.array(np.linspace(1e4, 1e6, 80)))
+    assert not sp.issparse(from_tables(edges, rich).attributes), "scaled as a whole, the ones would vanish"

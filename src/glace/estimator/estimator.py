@@ -14,6 +14,7 @@ from glace.estimator.settings import RunConfig, Settings
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, checked_matrix
 from glace.graph.split import hold_out
+from glace.graph.tables import frame_rows
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 from glace.model.config import ModelConfig
@@ -105,11 +106,15 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         return self.fit(graph, **options).embedding_
 
     def transform(self, attributes: Any, ids: Any = None) -> Embedding:
-        """The Gaussians of nodes never seen, from a matrix of the training width, or from raw texts.
+        """The Gaussians of nodes never seen, from a matrix of the training width, a data frame, or raw texts.
 
+        A frame's columns are taken by their names where the model knows them, and its `id` column as the ids.
         Texts (a sequence of strings) need a model that was fitted on texts. Ids are 0, 1, ... if not given.
         """
         self._check_fitted()
+        if hasattr(attributes, "__arrow_c_stream__"):
+            own, attributes = frame_rows(attributes, self.attribute_names_)
+            ids = own.array if ids is None and own is not None else ids
         matrix = self._as_trained(self._vectors(attributes))
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:

@@ -1,5 +1,6 @@
 """Labels and types of nodes: one category for each node, or none."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,9 @@ class Categories:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def __iter__(self) -> Iterator[str | None]:
+        return (self[node] for node in range(len(self)))
 
     def __getitem__(self, node: int) -> str | None:
         code = self.codes[node]

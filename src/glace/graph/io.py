@@ -26,6 +26,7 @@ from glace.graph.tables import (
     edge_table,
     id_column,
     join,
+    ordered,
     text_column,
     text_rows,
     text_table,
@@ -105,7 +106,9 @@ def read_rows(
     (file,) = _settled([_read(path, role, header)])
     if role == "texts":
         return Rows(*text_rows(file.table, file.where))
-    table = file.table if names is None or not file.named else _in_order(file, names)
+    table = (
+        file.table if names is None or not file.named else ordered(file.table, file.ids[0], names, file.where)
+    )
     nodes = attribute_table(table, file.where)
     if nodes.attributes is None:
         raise InputError(f"{file.where.name}: no column of attributes; wanted an id and numbers")
@@ -143,24 +146,6 @@ def _found(column: pa.Array, ids: NodeIds, file: "_File") -> npt.NDArray[np.int6
         return ids.find(column)
     except InputError as problem:
         raise InputError(f"{file.where.name}: {problem}") from problem
-
-
-def _in_order(file: "_File", names: tuple[str, ...]) -> pa.Table:
-    """The id column, then these, which must be all there are but labels and types."""
-    (key,) = file.ids
-    given = [name for name in file.table.column_names if name not in (key, "label", "type")]
-    missing = next((name for name in names if name not in given), None)
-    if missing is not None:
-        taken = " but the ids" if missing == key else ""
-        raise InputError(
-            f"{file.where.name}: no column {missing!r}{taken}; the model wants its {len(names):,} attributes by name"
-        )
-    strange = next((name for name in given if name not in names), None)
-    if strange is not None:
-        raise InputError(
-            f"{file.where.name}: column {strange!r} is not among the model's {len(names):,} attributes; remove it"
-        )
-    return file.table.select([key, *names])
 
 
 @dataclass(frozen=True)

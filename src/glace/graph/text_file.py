@@ -115,7 +115,17 @@ class TextFile:
             raise InputError(f"{self.path.name}, row {self._line(0)}: {NOT_UTF8}") from problem
         except (pa.ArrowException, OSError) as problem:
             raise InputError(f"{self.path.name} cannot be read: {one_line(problem)}") from problem
+        self._check_separator(names)
         return names
+
+    def _check_separator(self, names: list[str]) -> None:
+        """Raise if a file has but one column because something else separates its columns."""
+        found = next((other for other in (";", "\t", ",", "|") if other in names[0]), None)
+        if len(names) == 1 and found is not None:
+            raise InputError(
+                f"{self.path.name}: {found!r} seems to separate the columns, but {self.separator!r} is wanted; "
+                "save it so, and name it .csv for commas or .tsv for tabs"
+            )
 
     def _stream(self) -> Any:
         return pa.input_stream(self.path, compression="gzip" if self.zipped else None)
