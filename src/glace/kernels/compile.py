@@ -48,10 +48,12 @@ def _meet(threads: int) -> int:
 
 
 def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    # numpy's errors: Python's would check every division for zero, and no loop with one would be vectorised.
+    options |= {"nogil": True, "error_model": "numpy"}
     try:
-        return cast(Callable[..., Any], numba.njit(cache=True, nogil=True, **options)(function))
+        return cast(Callable[..., Any], numba.njit(cache=True, **options)(function))
     except RuntimeError:  # no folder to keep it in: a read-only installation without a home
-        return cast(Callable[..., Any], numba.njit(nogil=True, **options)(function))
+        return cast(Callable[..., Any], numba.njit(**options)(function))
 
 
 def _twin(function: Any, kind: str) -> Any:
