@@ -6,7 +6,7 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,17 @@ def read_members(path: Path, wanted: Container[str], max_bytes: int = MAX_BYTES)
             f"{path.name} is no whole .npz file: {problem}; fetch or write it again"
         ) from problem
     return {name: _member(name, content) for name, content in contents.items()}
+
+
+def string_array(values: Iterable[object], what: str) -> npt.NDArray[np.str_]:
+    """Strings as a member can hold them; numpy pads with NUL and would read a string that ends in it back shorter."""
+    texts = [str(value) for value in values]
+    ending = next((text for text in texts if text.endswith("\0")), None)
+    if ending is not None:
+        raise InputError(
+            f"{what} {ending!r} ends in a NUL character, which .npz files cannot hold; rename it"
+        )
+    return np.array(texts, dtype=np.str_)
 
 
 def _check_sizes(path: Path, wanted: dict[str, zipfile.ZipInfo], max_bytes: int) -> None:

@@ -89,7 +89,7 @@ def test_version(glace):
 def test_info_of_tables(glace, folder):
     shown = glace("info", *TABLES, "--json", "info.json")
     assert re.search(r"nodes +60\n", shown)
-    assert re.search(r"attributes are +5 dense attributes\n", shown)
+    assert re.search(r"attributes +5\n *attributes are +dense\n", shown)
     assert "labels" not in shown, "what a graph does not have is not listed"
     found = record(folder / "info.json")
     assert (found["kind"], found["nodes"], found["direction"]) == ("info", NODES, "undirected")

@@ -94,6 +94,11 @@ def test_cut_off_files_are_refused(tmp_path, ending):
             read_embedding(path)
 
 
+def test_ids_that_npz_would_cut_are_refused(tmp_path):
+    with pytest.raises(InputError, match="ends in a NUL character"):
+        write_embedding(embedding(("a\0", "b", "c")), tmp_path / "e.npz")
+
+
 def test_unknown_endings_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"cannot be written as .*\.xls'; the name must end in \.parquet"):
         write_embedding(embedding(), tmp_path / "e.xls")

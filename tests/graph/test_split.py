@@ -61,6 +61,13 @@ def test_repeated_pairs_go_and_the_first_of_each_stays(pairs):
     assert [tuple(pair) for pair in _distinct(given_pairs, 6).tolist()] == list(dict.fromkeys(pairs))
 
 
+@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
+def test_a_share_is_between_0_and_1(share):
+    path = glace.from_arrays(np.array([[0, 1], [1, 2]]))
+    with pytest.raises(InputError, match="the share to hold out must be above 0 and below 1"):
+        hold_out(path, share, np.random.default_rng(0))
+
+
 def test_more_non_edges_than_there_are_cannot_be_drawn():
     path = glace.from_arrays(np.array([[0, 1], [1, 2]]))
     assert as_set(sample_non_edges(path, 1, np.random.default_rng(0))) == {(0, 2)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from glace.archive import read_members
+from glace.archive import read_members, string_array
 from glace.errors import FormatError, GlaceError, InputError
 from glace.files import existing, replacing
 from glace.gaussian.dissimilarity import Gaussian
@@ -133,8 +133,9 @@ def _read_arrow(path: Path) -> Embedding:
 
 
 def _write_npz(embedding: Embedding, path: Path) -> None:
-    ids = embedding.ids.to_numpy()
-    arrays = {"ids": ids.astype(np.str_) if embedding.ids.are_strings else ids, **matrices(embedding)}
+    strings = embedding.ids.are_strings
+    ids = string_array(embedding.ids, "id") if strings else embedding.ids.to_numpy()
+    arrays = {"ids": ids, **matrices(embedding)}
     facts = {"dissimilarity": np.array(embedding.dissimilarity), "offset": np.array(embedding.offset)}
     with path.open("wb") as sink:
         np.savez(sink, allow_pickle=False, **arrays, **facts)

@@ -5,7 +5,6 @@ A file is untrusted: every array is checked before use, see also `glace.archive`
 
 import logging
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from glace.archive import MAX_BYTES, Member, read_members
+from glace.archive import MAX_BYTES, Member, read_members, string_array
 from glace.errors import FormatError, InputError
 from glace.files import existing, replacing
 from glace.graph.arrays import edges_of
@@ -247,26 +246,19 @@ def _matrix_members(name: str, matrix: sp.csr_array) -> Arrays:
 def _name_members(graph: Graph) -> Arrays:
     members: Arrays = {}
     if graph.ids.are_strings:
-        members["node_names"] = _strings(graph.ids, "id")
+        members["node_names"] = string_array(graph.ids, "id")
     elif graph.ids != NodeIds.numbered(graph.num_nodes):
         members["ids"] = graph.ids.to_numpy()
     if graph.labels is not None:
-        members |= {"labels": graph.labels.codes, "label_names": _strings(graph.labels.names, "label")}
+        members |= {"labels": graph.labels.codes, "label_names": string_array(graph.labels.names, "label")}
     if graph.node_types is not None:
-        members |= {"types": graph.node_types.codes, "type_names": _strings(graph.node_types.names, "type")}
+        members |= {
+            "types": graph.node_types.codes,
+            "type_names": string_array(graph.node_types.names, "type"),
+        }
     if graph.vocabulary is None and graph.attribute_names is not None:
-        members["attr_names"] = _strings(graph.attribute_names, "attribute")
+        members["attr_names"] = string_array(graph.attribute_names, "attribute")
     if graph.vocabulary is not None:
-        members["vocabulary_words"] = _strings(graph.vocabulary.words, "word")
+        members["vocabulary_words"] = string_array(graph.vocabulary.words, "word")
         members["vocabulary_idf"] = graph.vocabulary.idf
     return members
-
-
-def _strings(values: Iterable[object], what: str) -> npt.NDArray[np.str_]:
-    texts = [str(value) for value in values]
-    ending = next((text for text in texts if text.endswith("\0")), None)
-    if ending is not None:  # numpy pads strings with NUL and would read a shorter one back
-        raise InputError(
-            f"{what} {ending!r} ends in a NUL character, which .npz files cannot hold; rename it"
-        )
-    return np.array(texts, dtype=np.str_)

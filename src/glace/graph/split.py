@@ -31,6 +31,8 @@ def hold_out(graph: Graph, share: float, generator: np.random.Generator) -> tupl
     Splits are over unordered pairs: if a directed graph has both a->b and b->a, they stay or go together,
     so that no held-out edge can be read off its reverse.
     """
+    if not 0 < share < 1:
+        raise InputError(f"the share to hold out must be above 0 and below 1, not {share}")
     edges, weights = graph.edges_and_weights()
     pair_of_edge, pairs = _unordered(edges, graph.num_nodes)
     wanted = round(share * len(pairs))
