@@ -44,7 +44,7 @@ HEAVY_AT_TOP = {
     "torch": {"model", "training", "estimator", "baselines"},
     "sklearn": {"estimator"},
     "matplotlib": set(),
-    "numba": {"kernels"},
+    "numba": {"kernels", "estimator"},
     "pandas": set(),
 }
 NEVER = {"graph": {"torch"}, "kernels": {"torch"}, "sampling": {"torch"}, "evaluation": {"torch"}}

@@ -85,6 +85,11 @@ def test_another_torch_is_refused(planted, stopped, monkeypatch):
         glace.GLACE(**OPTIONS).fit(planted, checkpoint=stopped, resume=True)
 
 
+def test_a_checkpoint_that_cannot_be_written_is_noticed_before_training(planted, tmp_path):
+    with pytest.raises(InputError, match="cannot write .*the folder .* does not exist"):
+        glace.GLACE(**OPTIONS).fit(planted, checkpoint=tmp_path / "nowhere" / "run")
+
+
 def test_damaged_checkpoints_are_refused(planted, stopped):
     content = bytearray(stopped.read_bytes())
     content[-5] ^= 1

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numba
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from glace.errors import InputError
 from glace.estimator.settings import RunConfig, Settings
+from glace.files import check_writable
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, checked_matrix
 from glace.graph.split import hold_out
@@ -154,8 +156,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             return None
         from glace import __version__
 
+        check_writable(path)
         # All that decides on the bits.
-        versions = {"glace": __version__, "torch": torch.__version__, "numpy": np.__version__}
+        versions = {"glace": __version__, **{each.__name__: each.__version__ for each in (torch, np, numba)}}
         run = {"method": self.method, "data": graph.fingerprint(), "options": self.settings().flat()}
         return Checkpoints(Path(path), {**run, "versions": versions}, seconds)
 
