@@ -14,11 +14,11 @@ import pyarrow.parquet
 from glace.errors import InputError
 from glace.files import existing
 from glace.graph.categories import Categories
+from glace.graph.columns import Where
 from glace.graph.graph import Graph
 from glace.graph.npz import read_npz
 from glace.graph.tables import (
     NodeTable,
-    Where,
     attribute_table,
     check_choices,
     check_names,

@@ -1,7 +1,7 @@
 """Tables with ids to a Graph: an edge table, and attributes or texts for each node."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,30 +13,12 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.graph.categories import Categories
-from glace.graph.graph import Findings, Graph, bad_weights, build
+from glace.graph.columns import Where, distinct, ids_of, is_text, label_and_type, matrix_of, weights_of
+from glace.graph.graph import Findings, Graph, build
 from glace.graph.text import TextVocabulary
-from glace.graph.text_file import parses
-from glace.ids import NodeIds, id_array
+from glace.ids import NodeIds
 
 MISSING = ("error", "empty")
-
-# A CSR entry costs 8 bytes and a dense one 4: below a quarter filled, CSR is half the size or less. A
-# narrow table stays dense whatever it holds, for it is small and dense products are faster.
-SPARSE_BELOW = 0.25
-SPARSE_COLUMNS = 32
-SCALE_RATIO = 100
-
-
-@dataclass(frozen=True)
-class Where:
-    """What messages call a table, and the number a person gives to its k-th row of data (k from 0)."""
-
-    name: str
-    number: Callable[[int], int] = lambda position: position + 1
-
-    def row(self, position: int | np.integer) -> str:
-        """Such as "edges.csv, row 3"."""
-        return f"{self.name}, row {self.number(int(position))}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +78,7 @@ def check_choices(attributes: Any, texts: Any, missing: str) -> None:
 def edge_table(table: pa.Table, where: Where) -> EdgeTable:
     """The edges of an Arrow table."""
     source, target, *weight = edge_columns(table.column_names, where)
-    sources, targets = (_ids(table, name, where) for name in (source, target))
+    sources, targets = (ids_of(table, name, where) for name in (source, target))
     if table.num_rows == 0:
         targets = targets.cast(sources.type)
     if sources.type != targets.type:
@@ -104,7 +86,7 @@ def edge_table(table: pa.Table, where: Where) -> EdgeTable:
             f"{where.name}: column {source!r} holds {_kind(sources)} and {target!r} {_kind(targets)}; "
             "both must hold the same kind of id"
         )
-    weights = _weights(table, weight[0], where) if weight else np.ones(table.num_rows, dtype=np.float32)
+    weights = weights_of(table, weight[0], where) if weight else np.ones(table.num_rows, dtype=np.float32)
     return EdgeTable(sources, targets, weights, where)
 
 
@@ -147,10 +129,10 @@ def attribute_table(table: pa.Table, where: Where) -> NodeTable:
     """The nodes of an Arrow table of numbers."""
     key = id_column(table.column_names, where)
     columns = [name for name in table.column_names if name not in (key, "label", "type")]
-    ids = _distinct(_ids(table, key, where), where)
-    matrix = _matrix(table, columns, where) if columns else None
+    ids = distinct(ids_of(table, key, where), where)
+    matrix = matrix_of(table, columns, where) if columns else None
     named = tuple(columns) or None
-    return NodeTable(ids, where, matrix, *_label_and_type(table, key), attribute_names=named)
+    return NodeTable(ids, where, matrix, *label_and_type(table, key), attribute_names=named)
 
 
 def ordered(table: pa.Table, key: str | None, names: Sequence[str], where: Where) -> pa.Table:
@@ -182,8 +164,8 @@ def frame_rows(frame: Any, names: Sequence[str] | None) -> tuple[NodeIds | None,
     key = "id" if "id" in others else others[0] if names is not None and len(others) == 1 else None
     columns = list(names) if names is not None else [name for name in others if name != key]
     chosen = ordered(table, key, columns, where)
-    ids = None if key is None else _distinct(_ids(chosen, key, where), where)
-    return ids, _matrix(chosen, columns, where)
+    ids = None if key is None else distinct(ids_of(chosen, key, where), where)
+    return ids, matrix_of(chosen, columns, where)
 
 
 def text_table(table: pa.Table, where: Where) -> NodeTable:
@@ -193,16 +175,16 @@ def text_table(table: pa.Table, where: Where) -> NodeTable:
         vocabulary = TextVocabulary.learn(texts)
     except InputError as problem:
         raise InputError(f"{where.name}: {problem}") from problem
-    categories = _label_and_type(table, id_column(table.column_names, where))
+    categories = label_and_type(table, id_column(table.column_names, where))
     return NodeTable(ids, where, vocabulary.attributes(texts), *categories, vocabulary)
 
 
 def text_rows(table: pa.Table, where: Where) -> tuple[NodeIds, list[str]]:
     """Ids and texts of an Arrow table."""
     key, name = id_column(table.column_names, where), text_column(table.column_names, where)
-    ids = _distinct(_ids(table, key, where), where)
+    ids = distinct(ids_of(table, key, where), where)
     column = table.column(name)
-    if not (_is_text(column.type) or pa.types.is_null(column.type)):
+    if not (is_text(column.type) or pa.types.is_null(column.type)):
         raise InputError(
             f"{where.name}: column {name!r} holds {column.type}, not text; give it as attributes"
         )
@@ -264,29 +246,6 @@ def _index_first(table: pa.Table) -> pa.Table:
     return table.select(named + [name for name in table.column_names if name not in index])
 
 
-def _ids(table: pa.Table, name: str, where: Where) -> pa.Array:
-    column = table.column(name)
-    if column.null_count:
-        raise InputError(f"{where.row(_first_null(column))}: the id in column {name!r} is missing")
-    try:
-        return id_array(column)
-    except InputError as problem:
-        raise InputError(f"{where.name}, column {name!r}: {problem}") from problem
-
-
-def _distinct(ids: pa.Array, where: Where) -> NodeIds:
-    encoded = pc.dictionary_encode(ids)
-    if len(encoded.dictionary) < len(ids):
-        codes = encoded.indices.to_numpy()
-        firsts = np.unique(codes, return_index=True)[1]
-        row = int(np.setdiff1d(np.arange(len(codes)), firsts)[0])
-        first = where.number(int(firsts[codes[row]]))
-        raise InputError(
-            f"{where.row(row)}: id {ids[row].as_py()!r} is also in row {first}; give a node one row"
-        )
-    return NodeIds(ids)
-
-
 def _sorted(ids: pa.Array) -> pa.Array:
     distinct = pc.unique(ids)
     return distinct.take(pc.sort_indices(distinct))
@@ -294,99 +253,6 @@ def _sorted(ids: pa.Array) -> pa.Array:
 
 def _kind(ids: pa.Array) -> str:
     return "integers" if pa.types.is_integer(ids.type) else "text"
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(plain) or pa.types.is_large_string(plain) or str(plain) == "string_view"
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    return any(test(kind) for test in tests)
-
-
-def _first_null(column: Any) -> int:
-    return int(pc.index(pc.is_null(column), True).as_py())
-
-
-def _numbers(column: Any, name: str, where: Where) -> npt.NDArray[np.float64]:
-    if column.null_count:
-        raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
-    values: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy()
-    return values
-
-
-def _weights(table: pa.Table, name: str, where: Where) -> npt.NDArray[np.float64]:
-    column = table.column(name)
-    if not (_is_number(column.type) or pa.types.is_null(column.type)):
-        raise InputError(
-            f"{where.name}: column {name!r} is the weight, but holds {column.type}; wanted numbers"
-        )
-    weights = _numbers(column, name, where)
-    bad = bad_weights(weights)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise InputError(
-            f"{where.row(row)}: weights must be finite and above 0, but this is {weights[row]}; "
-            f"{int(bad.sum()):,} such in all"
-        )
-    return weights
-
-
-def _matrix(table: pa.Table, columns: list[str], where: Where) -> Any:
-    dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
-    for place, name in enumerate(columns):
-        dense[:, place] = _attribute(table.column(name), name, where)
-    mostly_zero = np.count_nonzero(dense) < SPARSE_BELOW * dense.size
-    if len(columns) > SPARSE_COLUMNS and mostly_zero and _is_of_one_scale(dense):
-        return sp.csr_array(dense)
-    return dense
-
-
-def _is_of_one_scale(dense: npt.NDArray[np.float32]) -> bool:
-    """Whether columns are alike in size, as counts or TF-IDF are.
-
-    Sparse rows are scaled as a whole: beside an income of 50,000, a dozen ones would vanish. Dense columns are
-    scaled one by one.
-    """
-    sizes = np.abs(dense).max(axis=0, initial=0)
-    sizes = sizes[sizes > 0]
-    return bool(len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min())
-
-
-def _attribute(column: Any, name: str, where: Where) -> npt.NDArray[np.float32]:
-    if not (_is_number(column.type) or pa.types.is_null(column.type)):
-        raise InputError(
-            f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
-            f"{_example(column, where)}; drop it, or give a table of texts as texts"
-        )
-    with np.errstate(over="ignore"):
-        values = _numbers(column, name, where).astype(np.float32)
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InputError(
-            f"{where.row(row)}: column {name!r} is {column[row].as_py()}, not a finite 32-bit number"
-        )
-    return values
-
-
-def _example(column: Any, where: Where) -> str:
-    """The first value of a text column that is no number: one stray cell turns a whole column to text."""
-    if not _is_text(column.type):
-        return ""
-    for row, value in enumerate(column.to_pylist()):
-        if value is not None and not parses(value):
-            return f" ({value[:40]!r} in row {where.number(row)})"
-    return ""
-
-
-def _label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Categories | None]:
-    label, kind = (
-        Categories.of(table.column(name)) if name in table.column_names and name != key else None
-        for name in ("label", "type")
-    )
-    return label, kind
 
 
 def _completed(nodes: NodeTable, edges: EdgeTable, missing: str) -> NodeTable:

@@ -1,0 +1,157 @@
+"""Columns of a table to ids, numbers and categories; what does not fit raises and names the row."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from glace.errors import InputError
+from glace.graph.categories import Categories
+from glace.graph.graph import bad_weights
+from glace.graph.text_file import parses
+from glace.ids import NodeIds, id_array
+
+# A CSR entry costs 8 bytes and a dense one 4: below a quarter filled, CSR is half the size or less. A
+# narrow table stays dense whatever it holds, for it is small and dense products are faster.
+SPARSE_BELOW = 0.25
+SPARSE_COLUMNS = 32
+SCALE_RATIO = 100
+
+
+@dataclass(frozen=True)
+class Where:
+    """What messages call a table, and the number a person gives to its k-th row of data (k from 0)."""
+
+    name: str
+    number: Callable[[int], int] = lambda position: position + 1
+
+    def row(self, position: int | np.integer) -> str:
+        """Such as "edges.csv, row 3"."""
+        return f"{self.name}, row {self.number(int(position))}"
+
+
+def ids_of(table: pa.Table, name: str, where: Where) -> pa.Array:
+    """The ids of a column, none missing."""
+    column = table.column(name)
+    if column.null_count:
+        raise InputError(f"{where.row(_first_null(column))}: the id in column {name!r} is missing")
+    try:
+        return id_array(column)
+    except InputError as problem:
+        raise InputError(f"{where.name}, column {name!r}: {problem}") from problem
+
+
+def distinct(ids: pa.Array, where: Where) -> NodeIds:
+    """Ids that occur once each."""
+    encoded = pc.dictionary_encode(ids)
+    if len(encoded.dictionary) < len(ids):
+        codes = encoded.indices.to_numpy()
+        firsts = np.unique(codes, return_index=True)[1]
+        row = int(np.setdiff1d(np.arange(len(codes)), firsts)[0])
+        first = where.number(int(firsts[codes[row]]))
+        raise InputError(
+            f"{where.row(row)}: id {ids[row].as_py()!r} is also in row {first}; give a node one row"
+        )
+    return NodeIds(ids)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(plain) or pa.types.is_large_string(plain) or str(plain) == "string_view"
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _first_null(column: Any) -> int:
+    return int(pc.index(pc.is_null(column), True).as_py())
+
+
+def _numbers(column: Any, name: str, where: Where) -> npt.NDArray[np.float64]:
+    if column.null_count:
+        raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
+    values: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy()
+    return values
+
+
+def weights_of(table: pa.Table, name: str, where: Where) -> npt.NDArray[np.float64]:
+    """The weights of a column, each finite and above 0."""
+    column = table.column(name)
+    if not (_is_number(column.type) or pa.types.is_null(column.type)):
+        raise InputError(
+            f"{where.name}: column {name!r} is the weight, but holds {column.type}; wanted numbers"
+        )
+    weights = _numbers(column, name, where)
+    bad = bad_weights(weights)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"{where.row(row)}: weights must be finite and above 0, but this is {weights[row]}; "
+            f"{int(bad.sum()):,} such in all"
+        )
+    return weights
+
+
+def matrix_of(table: pa.Table, columns: list[str], where: Where) -> Any:
+    """The columns as one matrix: dense, or CSR if mostly zero, wide and of one scale."""
+    dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
+    for place, name in enumerate(columns):
+        dense[:, place] = _attribute(table.column(name), name, where)
+    mostly_zero = np.count_nonzero(dense) < SPARSE_BELOW * dense.size
+    if len(columns) > SPARSE_COLUMNS and mostly_zero and _is_of_one_scale(dense):
+        return sp.csr_array(dense)
+    return dense
+
+
+def _is_of_one_scale(dense: npt.NDArray[np.float32]) -> bool:
+    """Whether columns are alike in size, as counts or TF-IDF are.
+
+    Sparse rows are scaled as a whole: beside an income of 50,000, a dozen ones would vanish. Dense columns are
+    scaled one by one.
+    """
+    sizes = np.abs(dense).max(axis=0, initial=0)
+    sizes = sizes[sizes > 0]
+    return bool(len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min())
+
+
+def _attribute(column: Any, name: str, where: Where) -> npt.NDArray[np.float32]:
+    if not (_is_number(column.type) or pa.types.is_null(column.type)):
+        raise InputError(
+            f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
+            f"{_example(column, where)}; drop it, or give a table of texts as texts"
+        )
+    with np.errstate(over="ignore"):
+        values = _numbers(column, name, where).astype(np.float32)
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InputError(
+            f"{where.row(row)}: column {name!r} is {column[row].as_py()}, not a finite 32-bit number"
+        )
+    return values
+
+
+def _example(column: Any, where: Where) -> str:
+    """The first value of a text column that is no number: one stray cell turns a whole column to text."""
+    if not is_text(column.type):
+        return ""
+    for row, value in enumerate(column.to_pylist()):
+        if value is not None and not parses(value):
+            return f" ({value[:40]!r} in row {where.number(row)})"
+    return ""
+
+
+def label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Categories | None]:
+    """The categories of the columns `label` and `type`, where there."""
+    label, kind = (
+        Categories.of(table.column(name)) if name in table.column_names and name != key else None
+        for name in ("label", "type")
+    )
+    return label, kind
