@@ -98,6 +98,10 @@ def test_heavy_libraries_are_imported_where_used(path):
             )
 
 
+def test_every_public_name_has_a_home():
+    assert sorted(glace.__all__) == sorted(HOME)
+
+
 def test_every_unit_is_in_the_table():
     assert {unit_of(path) for path in MODULES} <= set(MAY_IMPORT)
 

@@ -21,7 +21,6 @@ os.umask(_MASK)
 def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary path beside `path` to write to; on success it becomes `path`, else nothing changes."""
     target = Path(path)
-    check_writable(target)
     temporary = _temporary_beside(target)
     try:
         yield temporary
@@ -39,7 +38,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 def check_writable(path: str | Path) -> None:
     """Raise before any work is done if `path` cannot be written later."""
-    target = Path(path)
+    _temporary_beside(Path(path)).unlink()
+
+
+def _temporary_beside(target: Path) -> Path:
+    """A new empty file in the folder of `target`; raises if there can be none, or `target` cannot be replaced."""
     if target.is_dir():
         raise InputError(f"cannot write {target}: it is a folder; name a file in it")
     if target.exists() and not target.is_file():  # a rename would put a file in the place of /dev/null
@@ -47,9 +50,11 @@ def check_writable(path: str | Path) -> None:
     if not target.parent.is_dir():
         raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
     try:
-        _temporary_beside(target).unlink()
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     except OSError as problem:
         raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
+    os.close(handle)
+    return Path(name)
 
 
 def sha256_of(path: str | Path) -> str:
@@ -76,12 +81,6 @@ def existing(path: str | Path, what: str) -> Path:
     if empty:
         raise InputError(f"{source} is empty; wanted {what}")
     return source
-
-
-def _temporary_beside(target: Path) -> Path:
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    return Path(name)
 
 
 def _permit(temporary: Path) -> None:

@@ -1,7 +1,7 @@
 """Arguments that several verbs share, and options made from the fields of configurations."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,20 +54,24 @@ def with_options(*configurations: type) -> Callable[[Callable[..., Any]], Callab
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        # typer reads a command's options from its signature and annotations.
-        function.__signature__ = signature.replace(parameters=[*own, *parameters])  # type: ignore[attr-defined]
-        function.__annotations__ |= {each.name: each.annotation for each in parameters}
-        return function
+        return declared(function, [*own, *parameters])
 
     return decorate
+
+
+def declared(command: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+    """The command with these parameters for typer, which reads them from its signature and annotations."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
 
 
 def _parameter(each: Any, stage: type) -> inspect.Parameter:
     limits = limits_of(stage)[each.name]
     kind: Any = str if limits.choices else limits.kind
+    text = limits.help
     if limits.choices:
-        choices = ", ".join(limits.choices) + (", or a number" if limits.kind is not str else "")
-    text = f"{limits.help} ({choices})" if limits.choices else limits.help
+        text += f" ({', '.join(limits.choices)}{'' if limits.kind is str else ', or a number'})"
     taken: Any = kind | None if each.default is None else kind
     panel = stage.__name__.removesuffix("Config")
     annotation = Annotated[taken, typer.Option(help=text, rich_help_panel=panel)]

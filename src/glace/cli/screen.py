@@ -22,13 +22,13 @@ class Screen:
         """Print a line."""
         self.console.print(line, markup=False)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print a table; numbers stand right-aligned."""
         from rich import box
         from rich.table import Table
 
         cells = [[_cell(value) for value in row] for row in rows]
-        table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for place, name in enumerate(columns):
             numeric = all(_is_numeric(row[place]) for row in cells) and bool(cells)
             table.add_column(name, justify="right" if numeric else "left", overflow="fold")

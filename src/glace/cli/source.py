@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from glace.cli.arguments import DataDir, NoHeader
+from glace.cli.arguments import DataDir, NoHeader, declared
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -130,7 +130,4 @@ def takes_graph(function: Callable[..., Any]) -> Callable[..., Any]:
         source = GraphSource(**{each.name: arguments.pop(each.name) for each in parameters})
         return function(source, **arguments)
 
-    # typer reads a command's options from its signature and annotations.
-    command.__signature__ = signature.replace(parameters=[*parameters, *own])  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in (*parameters, *own)}
-    return command
+    return declared(command, [*parameters, *own])

@@ -93,7 +93,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         with using_threads(settings.run.threads):
             ordered, back = in_id_order(graph)
             trainer = self._trainer(ordered, settings)
-            saving = self._checkpoints(checkpoint, checkpoint_seconds, ordered)
+            saving = self._checkpoints(checkpoint, checkpoint_seconds, ordered, settings)
             if saving and resume and saving.path.exists():
                 trainer.set_state(checkpoints.load(saving.path, saving.identity))
             self.history_: History = trainer.run(listener, saving)
@@ -151,7 +151,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         network.standardize(attributes)
         return Trainer(network, attributes, sampler, validation, settings.training)
 
-    def _checkpoints(self, path: str | Path | None, seconds: float, graph: Graph) -> Checkpoints | None:
+    def _checkpoints(
+        self, path: str | Path | None, seconds: float, graph: Graph, settings: Settings
+    ) -> Checkpoints | None:
         if path is None:
             return None
         from glace import __version__
@@ -159,7 +161,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         check_writable(path)
         # All that decides on the bits.
         versions = {"glace": __version__, **{each.__name__: each.__version__ for each in (torch, np, numba)}}
-        run = {"method": self.method, "data": graph.fingerprint(), "options": self.settings().flat()}
+        run = {"method": self.method, "data": graph.fingerprint(), "options": settings.flat()}
         return Checkpoints(Path(path), {**run, "versions": versions}, seconds)
 
     def _remember(self, graph: Graph, network: Network) -> None:
@@ -167,7 +169,6 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.network_ = network
         self.directed_: bool = graph.directed
         self.width_: int | None = None if graph.attributes is None else graph.num_attributes
-        self.sparse_: bool = graph.attributes is None or sp.issparse(graph.attributes)
         self.vocabulary_: TextVocabulary | None = graph.vocabulary
         self.attribute_names_: tuple[str, ...] | None = graph.attribute_names
 
@@ -200,7 +201,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 f"the model was fitted on {self.width_:,} attributes, but these have {matrix.shape[1]:,}; "
                 "give the same columns in the same order"
             )
-        if self.sparse_:
+        if self.network_.shape.sparse:
             return sp.csr_array(matrix)
         return matrix.toarray() if sp.issparse(matrix) else matrix
 

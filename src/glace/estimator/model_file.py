@@ -1,6 +1,5 @@
 """The model file: configuration, weights, vocabulary and the Gaussians of the training nodes."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,7 @@ def load_model(path: str | Path) -> GLACE:
     try:
         model = ESTIMATORS[metadata["method"]](**metadata["options"])
         model.network_ = _network(model.settings(), metadata, arrays)
-        model.directed_, model.sparse_ = bool(metadata["directed"]), bool(metadata["sparse"])
+        model.directed_ = bool(metadata["directed"])
         model.width_ = metadata["width"] if metadata["has_attributes"] else None
         model.history_ = History.from_json(metadata["history"])
         model.vocabulary_ = _vocabulary(arrays)
@@ -120,10 +119,10 @@ def _metadata(model: GLACE) -> dict[str, Any]:
         "options": model.settings().flat(),
         "dissimilarity": model.network_.measure.name,
         "directed": model.directed_,
-        "sparse": model.sparse_,
+        "sparse": model.network_.shape.sparse,
         "has_attributes": model.width_ is not None,
         "width": model.network_.shape.width,
-        "history": json.loads(json.dumps(history)),
+        "history": history,
     }
 
 

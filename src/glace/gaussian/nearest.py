@@ -80,11 +80,8 @@ def _best(
         return places, scores
     border = np.partition(scores, kept - 1, axis=1)[:, kept - 1 : kept]
     # Equal nodes differ by rounding only: the border is a little wide, and within it the order of places decides.
-    rank = np.where(
-        scores < border - TIE * (1 + np.abs(border)),
-        0,
-        np.where(scores <= border + TIE * (1 + np.abs(border)), 1, 2),
-    )
+    margin = TIE * (1 + np.abs(border))
+    rank = (scores >= border - margin).astype(np.int8) + (scores > border + margin)
     order = np.argsort(rank, axis=1, kind="stable")[:, :kept]
     return np.take_along_axis(places, order, 1), np.take_along_axis(scores, order, 1)
 
