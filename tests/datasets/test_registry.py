@@ -29,7 +29,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_every_name_is_found_and_described():
-    assert {"wordnet-nouns", "wordnet", "debian", *PUBLISHED} == set(datasets.names())
+    assert {"wordnet-nouns", "wordnet", "debian", "acm", *PUBLISHED} == set(datasets.names())
     for name in datasets.names():
         found = datasets.find(name)
         assert found.name == name
@@ -52,9 +52,9 @@ def test_a_name_may_have_underscores():
 
 def test_an_unknown_name_lists_the_known():
     with pytest.raises(
-        InputError, match="no dataset 'acm'; there are wordnet-nouns, wordnet, debian, cora-ml"
+        InputError, match="no dataset 'imdb'; there are wordnet-nouns, wordnet, debian, acm, cora-ml"
     ):
-        datasets.find("acm")
+        datasets.find("imdb")
 
 
 def test_load_reads_the_published_spelling_from_a_folder(small):
@@ -75,7 +75,11 @@ def test_load_looks_where_the_variable_says(small, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "command"),
-    [("cora-ml", "glace datasets get cora-ml"), ("wordnet", "glace datasets build wordnet")],
+    [
+        ("cora-ml", "glace datasets get cora-ml"),
+        ("wordnet", "glace datasets build wordnet"),
+        ("acm", "glace datasets build acm --from FILE"),
+    ],
 )
 def test_a_missing_one_says_which_command_gets_it_and_where_it_was_looked_for(name, command, tmp_path):
     with pytest.raises(

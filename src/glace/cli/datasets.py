@@ -1,12 +1,15 @@
 """`glace datasets`: graphs by name."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glace.cli.arguments import DataDir, Json, Quiet, check_outputs
 from glace.cli.screen import Screen, file_size
+
+if TYPE_CHECKING:
+    from glace.graph.graph import Graph
 
 app = typer.Typer(help="Graphs by name: list them, describe, download or build one.", no_args_is_help=True)
 
@@ -64,7 +67,10 @@ def build(
     name: Name,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="Folder of the source files; by default where Debian has them."),
+        typer.Option(
+            "--from",
+            help="Folder of the source files, by default where Debian has them; for acm AMiner's file.",
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write it; by default the data folder.")
@@ -72,12 +78,23 @@ def build(
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make a dataset from its sources: wordnet and wordnet-nouns (Debian's wordnet-base), debian (apt's index)."""
+    """Make a dataset from its sources: Debian's (wordnet, wordnet-nouns, debian) or AMiner's text file (acm)."""
     from glace import datasets
 
-    screen = Screen(quiet)
-    if datasets.find(name).kind != "downloaded":
+    screen, dataset = Screen(quiet), datasets.find(name)
+    if dataset.kind != "downloaded":
         screen.say(f"building {name} ...")
-    graph, path = datasets.build(name, source, output, data_dir)
+    with screen.transfer(dataset.name) as progress:
+        graph, path = datasets.build(name, source, output, data_dir, progress, screen.say)
     screen.say(repr(graph))
+    if dataset.name == "acm":
+        _compare(graph, screen)
     screen.say(f"wrote {path}")
+
+
+def _compare(graph: "Graph", screen: Screen) -> None:
+    """The size of the graph beside that of the paper's, which says no more of how it was made."""
+    from glace.datasets.builders.acm import PAPER
+
+    here = {"nodes": graph.num_nodes, "edges": graph.num_edges, "attributes": graph.num_attributes}
+    screen.table(["", "here", "paper"], [(what, here[what], PAPER[what]) for what in PAPER])

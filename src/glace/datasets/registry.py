@@ -31,6 +31,8 @@ class Dataset:
     """"bundled", "built" or "downloaded"."""
     blob_id: str = ""
     """What git calls the downloaded file's content; serves as its checksum."""
+    needs: str = ""
+    """Where its user gets the FILE it is built from; empty if the machine has the files."""
 
     @property
     def file_names(self) -> tuple[str, str]:
@@ -41,7 +43,7 @@ class Dataset:
     def command(self) -> str:
         """The command that makes it loadable; empty if it always is."""
         verb = {"built": "build", "downloaded": "get"}.get(self.kind)
-        return f"glace datasets {verb} {self.name}" if verb else ""
+        return f"glace datasets {verb} {self.name}{' --from FILE' * bool(self.needs)}" if verb else ""
 
 
 def _citations(file: str, summary: str, blob_id: str) -> Dataset:
@@ -76,6 +78,15 @@ _DATASETS = (
         "package metadata; each description under its package's licence",
         "apt's package lists",
         "built",
+    ),
+    Dataset(
+        "acm",
+        "papers of AMiner's citation network that have an abstract, whom they cite, the words of the abstracts",
+        "AMiner's terms, as its page states them; each abstract belongs to its publisher",
+        "AMiner's Citation Network Dataset, https://www.aminer.org/citation",
+        "built",
+        needs='AMiner\'s "Citation Network Dataset" (https://www.aminer.org/citation), a text version of the '
+        "ACM network, such as V1 (outputacm.txt)",
     ),
     _citations(
         "cora_ml",
@@ -122,9 +133,14 @@ def load(name: str, *, directed: bool = False, data_dir: str | Path | None = Non
         folder = data_folder(data_dir)
         raise InputError(
             f"{dataset.name} is not on this machine (looked for {' and '.join(dict.fromkeys(dataset.file_names))} "
-            f"in {folder}); run '{dataset.command}', or set {VARIABLE} to the folder that holds it"
+            f"in {folder}); run '{dataset.command}'{_with(dataset.needs)}, "
+            f"or set {VARIABLE} to the folder that holds it"
         )
     return read_npz(path, directed=directed)
+
+
+def _with(needs: str) -> str:
+    return f" with {needs}" if needs else ""
 
 
 def stored(dataset: Dataset, data_dir: str | Path | None = None) -> Path | None:

@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
+from glace.datasets.builders.acm import Say, build_acm
 from glace.datasets.builders.debian import build_debian
 from glace.datasets.builders.nouns import slice_nouns
 from glace.datasets.builders.wordnet import build_wordnet
+from glace.datasets.download import Progress
 from glace.datasets.registry import data_folder, find, made
 from glace.errors import InputError
 from glace.files import check_writable
 from glace.graph.graph import Graph
 from glace.graph.npz import write_npz
 
-_BUILDERS = {"wordnet": build_wordnet, "debian": build_debian}
+_FROM_FOLDERS = {"wordnet": build_wordnet, "debian": build_debian}
 
 
 def build(
@@ -19,8 +21,13 @@ def build(
     source: str | Path | None = None,
     output: str | Path | None = None,
     data_dir: str | Path | None = None,
+    progress: Progress | None = None,
+    say: Say | None = None,
 ) -> tuple[Graph, Path]:
     """Build a dataset from the files in the folder `source` (where they usually lie, if None).
+
+    "acm" is built from a file, which has no usual place. It may be large: `progress` hears of the bytes
+    read of it, and `say` gets a line on each kind of thing that was left out (else the log does).
 
     Written to the file `output`, else as NAME.npz into the data folder, where `load` looks for it.
     "wordnet-nouns", the bundled graph, is two Parquet files: for it `output` is a folder.
@@ -28,13 +35,22 @@ def build(
     dataset = find(name)
     if dataset.name == "wordnet-nouns":
         return _build_nouns(source, made(Path(output) if output is not None else data_folder(data_dir)))
-    if dataset.name not in _BUILDERS:
+    if dataset.kind != "built":
         raise InputError(f"{dataset.name} is not built but {dataset.kind}; run '{dataset.command}'")
     path = Path(output) if output is not None else made(data_folder(data_dir)) / dataset.file_names[0]
     check_writable(path)
-    graph = _BUILDERS[dataset.name](source)
+    if dataset.name == "acm":
+        _check_apart(source, path)
+        graph = build_acm(source, progress, say)
+    else:
+        graph = _FROM_FOLDERS[dataset.name](source)
     write_npz(graph, path)
     return graph, path
+
+
+def _check_apart(source: str | Path | None, output: Path) -> None:
+    if source is not None and Path(source).resolve() == output.resolve():
+        raise InputError(f"cannot write {output}: it is the file to build from; name a new one")
 
 
 def _build_nouns(source: str | Path | None, folder: Path) -> tuple[Graph, Path]:

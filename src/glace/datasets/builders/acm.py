@@ -1,0 +1,262 @@
+"""AMiner's citation text as a graph: papers, whom they cite, the words of their abstracts.
+
+The paper's largest graph, ACM, is made from it. A record is a paper, its lines begin with what they hold,
+a blank line ends it: `#*` title, `#@` authors, `#t` year, `#c` venue, `#index` the paper's id, `#%` the id
+of a paper it cites (a line each), `#!` abstract. The first line of a file may be the number of records.
+"""
+
+import codecs
+import gzip
+import io
+import itertools
+import logging
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from glace.datasets.download import Progress
+from glace.datasets.registry import find
+from glace.errors import FormatError, InputError
+from glace.files import CHUNK, existing
+from glace.graph.graph import Graph, build
+from glace.graph.text import TextVocabulary
+from glace.ids import NodeIds
+
+PAPER = {"nodes": 115_772, "edges": 539_910, "attributes": 124_856}
+"""What the paper says of its ACM graph, in its table of graphs."""
+
+WANTED = "a file in the text format of AMiner's citation networks"
+
+# An abstract has some thousand bytes. Without a bound, a file that has no line breaks would be one line.
+LONGEST_LINE = CHUNK
+
+# How many lines to read between two calls of the progress.
+_STEP = 4096
+
+Lines = Iterable[tuple[int, str]]
+"""Lines without their ends, each with its number from 1."""
+
+Say = Callable[[str], None]
+"""Takes a line for people."""
+
+_log = logging.getLogger("glace")
+
+
+@dataclass(slots=True)
+class Record:
+    """What one record of `source` says of a paper; without an index it is of no use."""
+
+    source: str
+    index: str = ""
+    line: int = 0
+    """Where its index stands."""
+    references: list[str] = field(default_factory=list)
+    """As the record lists them: perhaps repeated, perhaps the paper itself."""
+    abstract: str = ""
+    is_begun: bool = False
+    is_in_abstract: bool = False
+
+    def take(self, number: int, line: str) -> None:
+        """Add what a line says; titles, authors, years and venues are not needed."""
+        if line.startswith("#"):
+            self.is_begun, self.is_in_abstract = True, line.startswith("#!")
+        if line.startswith("#index"):
+            self._name(number, line[6:].strip())
+        elif line.startswith("#%"):
+            self.references += filter(None, [line[2:].strip()])
+        elif self.is_in_abstract:  # its first line, or one more
+            self.abstract = f"{self.abstract} {line.removeprefix('#!').strip()}".strip()
+
+    def _name(self, number: int, index: str) -> None:
+        if self.index:
+            raise InputError(
+                f"{self.source}, line {number}: a second #index, {index!r}, in the record of {self.index!r}; "
+                "a blank line must end each record"
+            )
+        self.index, self.line = index, number
+
+
+@dataclass
+class CitationText:
+    """A file of this format, plain or gzipped, read once from its start; what was odd in it is counted."""
+
+    path: Path
+    progress: Progress | None = None
+    lines_read: int = 0
+    undecodable: int = 0
+    """Lines with bytes that are not UTF-8; each such byte is read as U+FFFD."""
+    announced: int | None = None
+    """The number of records, if the first line is one."""
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """The lines, one at a time."""
+        with self.path.open("rb") as raw:
+            size = self.path.stat().st_size
+            for line in self._raw_lines(raw):
+                self.lines_read += 1
+                if self.progress is not None and self.lines_read % _STEP == 0:
+                    self.progress(raw.tell(), size)
+                yield self.lines_read, self._decoded(line)
+            if self.progress is not None:
+                self.progress(size, size)
+
+    def _raw_lines(self, raw: io.BufferedReader) -> Iterator[bytes]:
+        is_packed = self.path.suffix.lower() == ".gz"
+        source: io.BufferedIOBase = gzip.GzipFile(fileobj=raw) if is_packed else raw
+        try:
+            while line := source.readline(LONGEST_LINE):
+                if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+                    raise InputError(
+                        f"{self.path}, line {self.lines_read + 1}: {LONGEST_LINE:,} bytes and no line break; "
+                        f"wanted {WANTED}"
+                    )
+                yield line
+        except (OSError, EOFError, zlib.error) as problem:
+            raise FormatError(
+                f"cannot read {self.path} beyond line {self.lines_read:,}: {problem}; get the file again"
+            ) from problem
+
+    def _decoded(self, line: bytes) -> str:
+        if self.lines_read == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+            self.announced = int(line) if line.strip().isdigit() and len(line) < 20 else None
+        try:
+            return line.decode().strip()
+        except UnicodeDecodeError:
+            self.undecodable += 1
+            return line.decode(errors="replace").strip()
+
+
+@dataclass(frozen=True)
+class Papers:
+    """The papers of a file that have an abstract, by index, in the file's order."""
+
+    by_index: dict[str, Record]
+    records: int
+    without_index: int
+
+    @property
+    def without_abstract(self) -> int:
+        """How many records have an index but no abstract."""
+        return self.records - self.without_index - len(self.by_index)
+
+    def links(self) -> npt.NDArray[np.int64]:
+        """(E, 2) who cites whom, each pair once, as places in `by_index`; nobody cites itself."""
+        place = {index: number for number, index in enumerate(self.by_index)}
+        ends = (
+            (place[paper.index], place[target])
+            for paper in self.by_index.values()
+            for target in dict.fromkeys(paper.references)
+            if target in place and target != paper.index
+        )
+        return np.fromiter(itertools.chain.from_iterable(ends), dtype=np.int64).reshape(-1, 2)
+
+
+def build_acm(
+    file: str | Path | None = None, progress: Progress | None = None, say: Say | None = None
+) -> Graph:
+    """The directed graph of the papers in `file` that have an abstract and a link to another such paper.
+
+    Attributes are the TF-IDF of the abstracts, ids the papers' indices; there are no labels. `progress`
+    hears of the bytes read, `say` (else the log) gets a line on each kind of thing that was left out.
+    """
+    text = CitationText(_existing(file), progress)
+    papers = read_papers(text)
+    links = papers.links()
+    # Once is enough: a paper that goes has no link, so no other paper loses one by that.
+    linked = np.unique(links)
+    _report(text, papers, len(linked), len(links), say or _log.info)
+    if not len(links):
+        raise InputError(
+            f"{text.path}: no paper with an abstract is linked to another one, in {papers.records:,} records "
+            f"on {text.lines_read:,} lines; take a version with abstracts (#!) and references (#%)"
+        )
+    everyone = list(papers.by_index.values())
+    return _graph([everyone[place] for place in linked], np.searchsorted(linked, links), text.path)
+
+
+def read_papers(text: CitationText) -> Papers:
+    """All papers of a text that have an abstract; an index that comes twice raises."""
+    papers: dict[str, Record] = {}
+    lines_of: dict[str, int] = {}
+    without_index = 0
+    for record in records(text.lines(), str(text.path)):
+        if not record.index:
+            without_index += 1
+            continue
+        if record.index in lines_of:
+            raise InputError(
+                f"{text.path}, line {record.line}: #index {record.index!r} was on line {lines_of[record.index]} "
+                "before; keep one record a paper"
+            )
+        lines_of[record.index] = record.line
+        if record.abstract:
+            papers[record.index] = record
+    if not lines_of:
+        raise InputError(
+            f"{text.path}: none of its {text.lines_read:,} lines begins with '#index' and an id; "
+            f"wanted {WANTED} (unpack a .zip first; the versions in JSON do not serve)"
+        )
+    return Papers(papers, len(lines_of) + without_index, without_index)
+
+
+def records(lines: Lines, source: str) -> Iterator[Record]:
+    """The records among lines of the file `source`, one at a time; lines that no field begins are skipped."""
+    record = Record(source)
+    for number, line in lines:
+        if line:
+            record.take(number, line)
+        elif record.is_begun:
+            yield record
+            record = Record(source)
+    if record.is_begun:
+        yield record
+
+
+def _existing(file: str | Path | None) -> Path:
+    if file is None:
+        acm = find("acm")
+        raise InputError(
+            f"acm is built from a file that you must get first: {acm.needs}; run '{acm.command}'"
+        )
+    return existing(file, WANTED)
+
+
+def _graph(papers: list[Record], links: npt.NDArray[np.int64], path: Path) -> Graph:
+    texts = [paper.abstract for paper in papers]
+    try:
+        vocabulary = TextVocabulary.learn(texts)
+    except InputError as problem:
+        raise InputError(f"{path}: in the abstracts {problem}") from problem
+    return build(
+        links,
+        np.ones(len(links), dtype=np.float32),
+        vocabulary.attributes(texts),
+        NodeIds([paper.index for paper in papers]),
+        directed=True,
+        vocabulary=vocabulary,
+    )
+
+
+def _report(text: CitationText, papers: Papers, kept: int, links: int, say: Say) -> None:
+    references = sum(len(paper.references) for paper in papers.by_index.values())
+    say(
+        f"{papers.records:,} records: {papers.without_abstract:,} papers without an abstract and "
+        f"{len(papers.by_index) - kept:,} without a link to a kept paper left out"
+    )
+    say(
+        f"{references:,} references of papers with an abstract: {references - links:,} that are repeated, "
+        "or lead to the paper itself or to none that is kept, left out"
+    )
+    if papers.without_index:
+        say(f"records without an #index, left out: {papers.without_index:,}")
+    if text.undecodable:
+        say(f"lines with bytes that are not UTF-8, replaced by U+FFFD: {text.undecodable:,}")
+    if text.announced not in (None, papers.records):
+        say(
+            f"the first line announces {text.announced:,} records, {papers.records:,} came: is the file whole?"
+        )
