@@ -140,6 +140,10 @@ class Graph:
         adjacency = adjacency_of(pairs, weights, self.num_nodes, self.directed)
         return replace(self, adjacency=adjacency, findings=Findings())
 
+    def without_attributes(self) -> "Graph":
+        """The same nodes and edges, each node known by its identity alone."""
+        return replace(self, attributes=None, attribute_names=None, vocabulary=None)
+
     def take(self, nodes: npt.NDArray[np.integer]) -> "Graph":
         """The graph of these nodes, in that order, with the edges among them."""
         adjacency = sp.csr_array(self.adjacency[nodes][:, nodes])

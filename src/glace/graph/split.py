@@ -1,12 +1,22 @@
-"""Holding out edges to be predicted, with as many pairs that are no edges."""
+"""What training does not see: edges to be predicted, with as many pairs that are no edges, and whole nodes."""
 
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from glace.errors import InputError
+from glace.archive import Member, read_members
+from glace.errors import FormatError, InputError
+from glace.files import existing
 from glace.graph.graph import Graph
+
+Pairs = npt.NDArray[np.int64]
+
+SPLIT_MEMBERS = ("train_edges", "val_edges", "val_ground_truth", "test_edges", "test_ground_truth")
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,41 @@ class HeldOut:
         """(2P,): True for the edges."""
         return np.repeat([True, False], [len(self.edges), len(self.non_edges)])
 
+    def fingerprint(self) -> str:
+        """A checksum of the pairs."""
+        content = [np.ascontiguousarray(pairs, dtype=np.int64) for pairs in (self.edges, self.non_edges)]
+        return hashlib.sha256(b"/".join(pairs.tobytes() for pairs in content)).hexdigest()
+
+    def without(self, edges: npt.NDArray[np.bool_]) -> "HeldOut":
+        """Without these edges, (P,) True for each, and without the last non-edges, in the same proportion."""
+        kept = self.edges[~edges]
+        balance = len(self.non_edges) / max(len(self.edges), 1)
+        return HeldOut(kept, self.non_edges[: round(balance * len(kept))])
+
+
+@dataclass(frozen=True)
+class Split:
+    """The graph to train on, the pairs to choose options and a moment to stop by, and the pairs to judge by."""
+
+    train: Graph
+    validation: HeldOut
+    test: HeldOut
+
+
+@dataclass(frozen=True)
+class Induction:
+    """A graph without some of its nodes, and the pairs that join these to it or to each other.
+
+    Pairs number the nodes as an embedding of `visible` with `hidden` appended does: first the visible
+    nodes, then the hidden ones. Row i of that embedding is node `order[i]` of the whole graph.
+    """
+
+    visible: Graph
+    hidden: Any
+    """(H, D) attributes of the hidden nodes, CSR or dense as the graph's."""
+    test: HeldOut
+    order: npt.NDArray[np.int64]
+
 
 def hold_out(graph: Graph, share: float, generator: np.random.Generator) -> tuple[Graph, HeldOut]:
     """The graph without a `share` of its edges, and these; every node that had an edge keeps one.
@@ -31,44 +76,222 @@ def hold_out(graph: Graph, share: float, generator: np.random.Generator) -> tupl
     Splits are over unordered pairs: if a directed graph has both a->b and b->a, they stay or go together,
     so that no held-out edge can be read off its reverse.
     """
+    _check_share(share, "to hold out")
+    rest, (held_out,) = _parted(graph, [share], generator, "another share, or none (validation_share=0)")
+    return rest, held_out
+
+
+def split_edges(
+    graph: Graph, generator: np.random.Generator, validation_share: float = 0.05, test_share: float = 0.15
+) -> Split:
+    """Edges drawn evenly for validation and for the test, the rest for training.
+
+    Shares count unordered pairs of nodes; a->b and b->a of a directed graph go to one part, together. Every
+    node that has an edge has one in the training graph. Each part has as many non-edges as edges, drawn
+    evenly among all pairs that are no edge of the whole graph: pairs without order, or with it if the
+    graph is directed. No non-edge is in both parts.
+    """
+    _check_share(validation_share, "for validation")
+    _check_share(test_share, "for the test")
+    train, (validation, test) = _parted(graph, [validation_share, test_share], generator, "other shares")
+    return Split(train, validation, test)
+
+
+def _check_share(share: float, use: str) -> None:
     if not 0 < share < 1:
-        raise InputError(f"the share to hold out must be above 0 and below 1, not {share}")
+        raise InputError(f"the share {use} must be above 0 and below 1, not {share}")
+
+
+def _parted(
+    graph: Graph, shares: Sequence[float], generator: np.random.Generator, instead: str
+) -> tuple[Graph, list[HeldOut]]:
+    """The graph without these shares of its edges, and each share with its own non-edges."""
     edges, weights = graph.edges_and_weights()
     pair_of_edge, pairs = _unordered(edges, graph.num_nodes)
-    wanted = round(share * len(pairs))
     order = generator.permutation(len(pairs))
     removable = order[~_needed(pairs[order], graph.num_nodes)]
-    if wanted < 1 or wanted > len(removable):
+    wanted = [round(share * len(pairs)) for share in shares]
+    if min(wanted) < 1 or sum(wanted) > len(removable):
         raise InputError(
-            f"cannot hold out {share:.0%} of {len(pairs):,} edges ({wanted:,}): while every node keeps an edge, "
-            f"{len(removable):,} can go and at least 1 must; hold out another share, or none (validation_share=0)"
+            f"cannot hold out {_sum_of(shares, '.0%')} of {len(pairs):,} edges ({_sum_of(wanted, ',')}): while "
+            f"every node keeps an edge, {len(removable):,} can go and at least 1 must; hold out {instead}"
         )
-    gone = np.zeros(len(pairs), dtype=bool)
-    gone[removable[:wanted]] = True
-    removed = gone[pair_of_edge]
-    held_out = HeldOut(edges[removed], sample_non_edges(graph, int(removed.sum()), generator))
-    return graph.with_edges(edges[~removed], weights[~removed]), held_out
+    part_of_pair = np.full(len(pairs), -1)
+    part_of_pair[removable[: sum(wanted)]] = np.repeat(np.arange(len(shares)), wanted)
+    part = part_of_pair[pair_of_edge]
+    gone = [edges[part == each] for each in range(len(shares))]
+    counts = [len(each) for each in gone]
+    apart = np.split(sample_non_edges(graph, sum(counts), generator), np.cumsum(counts)[:-1])
+    rest = graph.with_edges(edges[part < 0], weights[part < 0])
+    return rest, [HeldOut(*each) for each in zip(gone, apart, strict=True)]
 
 
-def sample_non_edges(graph: Graph, count: int, generator: np.random.Generator) -> npt.NDArray[np.int64]:
+def _sum_of(numbers: Sequence[float], form: str) -> str:
+    return " + ".join(f"{number:{form}}" for number in numbers)
+
+
+def reversed_in_training(train: Graph, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """(P,) which pairs are, in this or the other direction, an edge of the training graph.
+
+    Such a pair is no prediction where direction is not modelled. A directed split has them: a->b may be
+    for the test while b->a is for training.
+    """
+    return train.has_edges(pairs) | train.has_edges(pairs[:, ::-1])
+
+
+def given_split(graph: Graph, path: str | Path) -> Split:
+    """A split somebody else made of this graph, from an .npz file.
+
+    Its members are `train_edges` (E, 2), `val_edges` and `test_edges` (P, 2), all node numbers from 0, and
+    `val_ground_truth` and `test_ground_truth` (P,), 1 where the pair is an edge and 0 where it is none. All
+    edges must be edges of the graph, which gives nodes, attributes and weights. The training graph has
+    the graph's `directed`; if that is False, a pair and its reverse are one edge, see `reversed_in_training`.
+    """
+    source = existing(path, "a split in an .npz file")
+    members = read_members(source, SPLIT_MEMBERS)
+    try:
+        listed = _pairs(members, "train_edges", graph)
+        train = _with_only(graph, _edges_of(graph, listed, "train_edges", np.ones(len(listed), dtype=bool)))
+        return Split(train, *(_judged(graph, members, part) for part in ("val", "test")))
+    except (InputError, FormatError) as problem:
+        raise type(problem)(f"{source.name}: {problem}") from problem
+
+
+def _judged(graph: Graph, members: dict[str, Member], part: str) -> HeldOut:
+    name = f"{part}_edges"
+    pairs = _pairs(members, name, graph)
+    truth = _truth(members, f"{part}_ground_truth", len(pairs))
+    return HeldOut(_edges_of(graph, pairs, name, truth == 1), pairs[truth == 0])
+
+
+def _whole_numbers(members: dict[str, Member], name: str) -> npt.NDArray[Any]:
+    if name not in members:
+        raise InputError(f"no member {name}; wanted {', '.join(SPLIT_MEMBERS)}")
+    array = members[name].array()
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{name} holds {array.dtype}; wanted whole numbers")
+    return array
+
+
+def _pairs(members: dict[str, Member], name: str, graph: Graph) -> Pairs:
+    pairs = _whole_numbers(members, name)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InputError(f"{name} has the shape {pairs.shape}; wanted rows of two node numbers")
+    outside = (pairs < 0) | (pairs >= graph.num_nodes)
+    _refuse(
+        np.asarray(outside.any(axis=1)), pairs, name, f"wanted node numbers from 0 to {graph.num_nodes - 1:,}"
+    )
+    pairs = pairs.astype(np.int64)
+    _refuse(np.asarray(pairs[:, 0] == pairs[:, 1]), pairs, name, "wanted two different nodes")
+    return pairs
+
+
+def _truth(members: dict[str, Member], name: str, count: int) -> npt.NDArray[Any]:
+    truth = _whole_numbers(members, name)
+    if truth.shape != (count,):
+        raise InputError(f"{name} has the shape {truth.shape}; wanted ({count},), one number for each pair")
+    _refuse(~np.isin(truth, (0, 1)), truth, name, "wanted 1 for an edge and 0 for none")
+    if not (truth == 1).any() or not (truth == 0).any():
+        raise InputError(f"{name} must have both 1 and 0: edges to be told from pairs that are none")
+    return truth
+
+
+def _edges_of(graph: Graph, pairs: Pairs, name: str, among: npt.NDArray[np.bool_]) -> Pairs:
+    """The pairs where `among`, (P,), which all are edges of the graph."""
+    strange = np.asarray(among & ~graph.has_edges(pairs))
+    _refuse(strange, pairs, name, "no edge of the graph; is the split one of it?")
+    return np.asarray(pairs[among])
+
+
+def _refuse(bad: npt.NDArray[np.bool_], rows: npt.NDArray[Any], name: str, wanted: str) -> None:
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise InputError(f"{name}: row {first + 1} is {rows[first].tolist()}; {wanted}")
+
+
+def _with_only(graph: Graph, pairs: Pairs) -> Graph:
+    """The graph with these of its edges, each once even if it is listed again or both ways."""
+    one_way = pairs if graph.directed else np.sort(pairs, axis=1)
+    edges = _distinct(one_way, graph.num_nodes)
+    return graph.with_edges(edges, np.asarray(graph.adjacency[edges[:, 0], edges[:, 1]]).ravel())
+
+
+def hide_nodes(graph: Graph, share: float, generator: np.random.Generator) -> Induction:
+    """Hide a `share` of the nodes, to be embedded from their attributes alone by what the others taught.
+
+    1. round(share * n) nodes are drawn evenly and hidden. The visible graph is that of the other nodes with
+       the edges among them; a visible node that lost all its edges stays.
+    2. The edges to predict are all edges of the graph with at least one hidden node.
+    3. As many non-edges are drawn evenly, without repetition, among all pairs of different nodes with at
+       least one hidden node that are no edge of the graph: pairs without order, or with it if it is directed.
+    """
+    _check_share(share, "of nodes to hide")
+    if graph.attributes is None:
+        raise InputError("a hidden node is embedded from its attributes, but the graph has none")
+    order, visible = _hidden_last(graph.num_nodes, share, generator)
+    whole, kept = graph.take(order), graph.take(order[:visible])
+    edges = whole.edges()
+    judged = edges[edges.max(axis=1) >= visible]
+    if len(judged) == 0 or kept.num_edges == 0:
+        raise InputError(
+            f"hiding {len(order) - visible:,} of {len(order):,} nodes leaves {kept.num_edges:,} edges to train on "
+            f"and {len(judged):,} to predict; wanted at least 1 of each; hide another share"
+        )
+    apart = _hidden_non_edges(whole, visible, len(judged), generator)
+    return Induction(kept, graph.take(order[visible:]).attributes, HeldOut(judged, apart), order)
+
+
+def _hidden_last(count: int, share: float, generator: np.random.Generator) -> tuple[Pairs, int]:
+    """The nodes, visible ones first and both kinds in their order; and how many are visible."""
+    hidden = np.zeros(count, dtype=bool)
+    hidden[generator.permutation(count)[: round(share * count)]] = True
+    return np.concatenate([np.flatnonzero(~hidden), np.flatnonzero(hidden)]), int((~hidden).sum())
+
+
+def sample_non_edges(graph: Graph, count: int, generator: np.random.Generator) -> Pairs:
     """`count` distinct pairs of different nodes, drawn evenly among those that are no edge."""
     size = graph.num_nodes
+
+    def draw(number: int) -> Pairs:
+        drawn = generator.integers(size, size=(number, 2))
+        return drawn if graph.directed else np.sort(drawn, axis=1)
+
     possible = size * (size - 1) // (1 if graph.directed else 2) - graph.num_edges
+    return _non_edges(graph, count, possible, draw, "")
+
+
+def _hidden_non_edges(graph: Graph, visible: int, count: int, generator: np.random.Generator) -> Pairs:
+    """`count` distinct pairs as `sample_non_edges`, drawn evenly among those with a node from `visible` on."""
+    size = graph.num_nodes
+
+    def draw(number: int) -> Pairs:
+        # (lower, hidden): two hidden nodes come in both orders and one is kept, else they would come twice as often.
+        hidden, other = generator.integers(visible, size, number), generator.integers(size, size=number)
+        drawn = np.column_stack([other, hidden])[other < hidden]
+        turned = graph.directed & (generator.random(len(drawn)) < 0.5)
+        return np.where(turned[:, None], drawn[:, ::-1], drawn)
+
+    pairs = size * (size - 1) - visible * (visible - 1)
+    touching = graph.num_edges - graph.take(np.arange(visible)).num_edges
+    possible = pairs // (1 if graph.directed else 2) - touching
+    return _non_edges(graph, count, possible, draw, " and have a hidden node")
+
+
+def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pairs], kind: str) -> Pairs:
+    """`count` distinct pairs of what `draw` draws that are no edges; of such pairs there are `possible`."""
     if possible < count:
-        raise InputError(f"the graph has only {possible:,} pairs that are no edge, but {count:,} are wanted")
+        raise InputError(
+            f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are wanted"
+        )
     found = np.empty((0, 2), dtype=np.int64)
     while len(found) < count:
-        drawn = generator.integers(size, size=(2 * count + 16, 2))
-        if not graph.directed:
-            drawn.sort(axis=1)
+        drawn = draw(2 * count + 16)
         drawn = drawn[(drawn[:, 0] != drawn[:, 1]) & ~graph.has_edges(drawn)]
-        found = _distinct(np.concatenate([found, drawn]), size)
+        found = _distinct(np.concatenate([found, drawn]), graph.num_nodes)
     return found[:count]
 
 
-def _unordered(
-    edges: npt.NDArray[np.int64], size: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _unordered(edges: Pairs, size: int) -> tuple[npt.NDArray[np.int64], Pairs]:
     """For each edge the number of its pair, and the pairs, (smaller, larger) and sorted, each once."""
     ordered = np.sort(edges, axis=1)
     of_edge = ordered[:, 0] * size + ordered[:, 1]
@@ -78,7 +301,7 @@ def _unordered(
     return pair_of_edge, np.column_stack([keys // size, keys % size])
 
 
-def _needed(pairs: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.bool_]:
+def _needed(pairs: Pairs, size: int) -> npt.NDArray[np.bool_]:
     """Which pairs, in their order, are the first one of at least one of their two nodes."""
     first = np.full(size, len(pairs))
     for side in (0, 1):
@@ -88,7 +311,7 @@ def _needed(pairs: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.bool_]:
     return needed[:-1]
 
 
-def _distinct(pairs: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+def _distinct(pairs: Pairs, size: int) -> Pairs:
     """The pairs without repetition, in the order of their first occurrence."""
     keys = pairs[:, 0] * size + pairs[:, 1]
     # Few are repeated, so only those are put into order with their places: of 3 million keys a plain sort takes

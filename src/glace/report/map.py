@@ -9,26 +9,6 @@ import numpy.typing as npt
 
 from glace.errors import InputError
 from glace.files import replacing
-from glace.gaussian.embedding import Embedding
-
-
-def layout(embedding: Embedding, *, seed: int = 0, threads: int = 1) -> npt.NDArray[np.float64]:
-    """(n, 2) positions of the means by t-SNE; the same seed and threads give the same picture."""
-    try:
-        from openTSNE import TSNE
-    except ImportError as problem:
-        raise InputError(f"a map needs openTSNE: pip install 'glace-graph[plots]' ({problem})") from problem
-    perplexity = min(30.0, max((len(embedding) - 1) / 3, 1.0))
-    # Half of openTSNE's usual iterations: at 9,000 nodes the picture no longer changes to the eye.
-    tsne = TSNE(
-        perplexity=perplexity,
-        early_exaggeration_iter=125,
-        n_iter=250,
-        random_state=seed,
-        n_jobs=threads,
-        negative_gradient_method="fft",
-    )
-    return np.asarray(tsne.fit(embedding.mean.astype(np.float64)))
 
 
 def draw_map(
