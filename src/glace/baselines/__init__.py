@@ -1,0 +1,1 @@
+"""The methods GLACE is compared with, all behind one protocol."""
