@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from glace import datasets
     from glace.errors import FormatError, GlaceError, InputError, TrainingDiverged
-    from glace.estimator.estimator import GLACE, LACE
+    from glace.estimator.estimator import GLACE, LACE, LINE, PublishedGLACE
     from glace.estimator.model_file import load_embedding
     from glace.estimator.model_file import load_model as load
     from glace.gaussian.embedding import Embedding
@@ -31,6 +31,8 @@ __version__ = "0.1.0"
 _HOME = {
     "GLACE": "glace.estimator.estimator:GLACE",
     "LACE": "glace.estimator.estimator:LACE",
+    "LINE": "glace.estimator.estimator:LINE",
+    "PublishedGLACE": "glace.estimator.estimator:PublishedGLACE",
     "load": "glace.estimator.model_file:load_model",
     "load_embedding": "glace.estimator.model_file:load_embedding",
     "Embedding": "glace.gaussian.embedding:Embedding",
@@ -56,11 +58,13 @@ _HOME = {
 __all__ = [
     "GLACE",
     "LACE",
+    "LINE",
     "Embedding",
     "FormatError",
     "GlaceError",
     "Graph",
     "InputError",
+    "PublishedGLACE",
     "Streams",
     "TrainingDiverged",
     "datasets",

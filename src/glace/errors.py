@@ -9,6 +9,10 @@ class InputError(GlaceError, ValueError):
     """A value, table or option that cannot be used as given."""
 
 
+class TooLarge(InputError):
+    """Something that does not fit into the memory a machine can be expected to have."""
+
+
 class FormatError(GlaceError, ValueError):
     """A file that is damaged, of another kind, or of a version this package does not read."""
 

@@ -39,11 +39,17 @@ def provenance(**facts: Any) -> dict[str, Any]:
     """The facts given, with versions, machine, command and time."""
     return {
         **facts,
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": command_line(),
         "versions": {"python": platform.python_version(), **_versions()},
         "machine": {"system": platform.system(), "processor": platform.machine()},
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def command_line() -> str:
+    """How this process was called, `python -m glace.cli` as `glace`."""
+    program = Path(sys.argv[0]).name
+    return shlex.join(["glace" if program == "__main__.py" else program, *sys.argv[1:]])
 
 
 def peak_rss_mb() -> float | None:

@@ -48,7 +48,10 @@ def check_outputs(*outputs: Path | None, inputs: Iterable[str | Path | None] = (
 
 
 def with_options(*configurations: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command an option for each field of these configurations, in place of its `**options`."""
+    """Give a command an option for each field of these configurations, in place of its `**options`.
+
+    What is not given comes as None: each method has defaults of its own.
+    """
     parameters = [_parameter(each, stage) for stage in configurations for each in fields(stage)]
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,18 +75,32 @@ def _parameter(each: Any, stage: type) -> inspect.Parameter:
     text = limits.help
     if limits.choices:
         text += f" ({', '.join(limits.choices)}{'' if limits.kind is str else ', or a number'})"
-    taken: Any = kind | None if each.default is None else kind
     panel = stage.__name__.removesuffix("Config")
-    annotation = Annotated[taken, typer.Option(help=text, rich_help_panel=panel)]
-    default = str(each.default) if limits.choices and each.default is not None else each.default
-    return inspect.Parameter(
-        each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-    )
+    default = False if each.default is None else str(each.default)
+    shown = typer.Option(help=text, rich_help_panel=panel, show_default=default)
+    annotation = Annotated[kind | None, shown]
+    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def named_options(given: Sequence[str]) -> dict[str, Any]:
+    """Options given as NAME=VALUE, numbers and true or false as such."""
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise InputError(f"an option of a method is given as NAME=VALUE, not {each!r}")
+        found[name.replace("-", "_")] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False}
+    return words[text.lower()] if text.lower() in words else _number_or_word(text)
 
 
 def parsed(options: dict[str, Any]) -> dict[str, Any]:
-    """Options that take a word or a number, such as --offset, with numbers as numbers."""
-    return {name: _number_or_word(value) for name, value in options.items()}
+    """The options that were given; those that take a word or a number, such as --offset, with numbers as numbers."""
+    return {name: _number_or_word(value) for name, value in options.items() if value is not None}
 
 
 def _number_or_word(value: Any) -> Any:

@@ -1,15 +1,16 @@
 """`glace fit`: a graph in, a model file out."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, Quiet, check_outputs, parsed, with_options
-from glace.cli.screen import Screen, file_size, in_bytes
+from glace.cli.arguments import Json, Quiet, check_outputs, named_options, parsed, with_options
+from glace.cli.screen import Screen, file_size, in_bytes, in_words
 from glace.cli.source import GraphSource, takes_graph
 from glace.errors import InputError
-from glace.estimator.settings import STAGES
+from glace.estimator.settings import STAGES, RunConfig
 
 if TYPE_CHECKING:
     from glace.estimator.estimator import GLACE
@@ -26,7 +27,17 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
         "model.glace"
     ),
-    method: Annotated[str, typer.Option(help="glace: Gaussians; lace: points.")] = "glace",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="glace: Gaussians at their best; glace-published: as in the paper; lace: points; line: edges only. "
+            "Or one of the others of `glace evaluate`, which write an embedding and no model."
+        ),
+    ] = "glace",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An option of such another method; may be repeated."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from OUTPUT.checkpoint, if there is one.")
     ] = False,
@@ -42,10 +53,18 @@ def fit(
     from glace.estimator.estimator import ESTIMATORS
     from glace.estimator.model_file import check_model_name
 
-    screen = Screen(quiet)
+    screen, given = Screen(quiet), parsed(options) | named_options(option or [])
     if method not in ESTIMATORS:
-        raise InputError(f"method must be one of {', '.join(ESTIMATORS)}, not {method!r}")
-    model = ESTIMATORS[method](**parsed(options))
+        if resume or estimate:
+            known = ", ".join(ESTIMATORS)
+            raise InputError(f"--resume and --estimate go with {known}, not with {method}; leave them out")
+        check_outputs(output, json, inputs=source.files())
+        _embed_by_another(method, given, source, output, screen, json)
+        return
+    unknown = sorted(set(given) - {each.name for each in fields(ESTIMATORS[method])})
+    if unknown:
+        raise InputError(f"{method} has no option {unknown[0]!r}; see 'glace fit --help'")
+    model = ESTIMATORS[method](**given)
     model.settings().model.resolved_dissimilarity(source.directed, model.gaussian)
     if not checkpoint_seconds >= 0:
         raise InputError(f"--checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
@@ -66,6 +85,31 @@ def fit(
     screen.say(f"wrote {output} ({file_size(output)})")
     if json:
         _record(model, found, source.name, values).write(json)
+
+
+def _embed_by_another(
+    name: str, options: dict[str, Any], source: GraphSource, output: Path, screen: Screen, json: Path | None
+) -> None:
+    from time import perf_counter
+
+    from glace.experiment.methods import make
+    from glace.gaussian.embedding_file import check_ending, write_embedding
+    from glace.records import Record, peak_rss_mb, provenance
+    from glace.rng import Streams
+
+    streams = Streams(RunConfig(seed=options.pop("seed", 0)).seed)
+    made = make(name, options)
+    check_ending(output)
+    graph = source.load()
+    screen.say(repr(graph))
+    began = perf_counter()
+    embedding = made.embed(graph, streams)
+    values = {"seconds": round(perf_counter() - began, 2), "peak_rss_mb": peak_rss_mb()}
+    write_embedding(embedding, output)
+    screen.say(f"{embedding!r} in {values['seconds']} s; wrote {output} ({file_size(output)})")
+    if json:
+        facts = provenance(dataset=source.name, data=graph.fingerprint(), method=name, options=options)
+        Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts).write(json)
 
 
 def _train(
@@ -125,6 +169,8 @@ def _show(model: "GLACE", values: dict[str, Any], screen: Screen) -> None:
         facts["mind"] = (
             "that is little better than chance (0.5): do the attributes have to do with the edges?"
         )
+    if model.choice_.trials:
+        facts["chosen by trial"] = in_words(model.choice_.options)
     early = ", no better for a while" if history.since_best >= model.patience else ""
     facts["training"] = (
         f"{history.step:,} steps in {history.seconds:.1f} s{early}  ({values['edges_per_second']:,} edges/s)"

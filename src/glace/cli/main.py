@@ -11,8 +11,20 @@ from typing import Annotated
 import typer
 
 from glace import __version__
-from glace.cli import datasets, demo, embed, export, fit, info, neighbors, score
-from glace.errors import GlaceError, TrainingDiverged
+from glace.cli import (
+    datasets,
+    demo,
+    embed,
+    evaluate,
+    export,
+    fit,
+    info,
+    neighbors,
+    report,
+    reproduce,
+    score,
+)
+from glace.errors import GlaceError, TooLarge, TrainingDiverged
 from glace.estimator.settings import STAGES
 
 # A paragraph is one line: typer keeps every line break of a help text.
@@ -21,7 +33,8 @@ HELP = (
     "A GRAPH is the name of a dataset (see `glace datasets list`), an .npz file in the Graph2Gauss layout, or a "
     "table of edges (.csv, .tsv, .parquet). A graph with attributes or texts in another table is given by "
     "--edges with --attributes or --texts.\n\n"
-    "Exit codes: 0 done, 1 a fault in glace, 2 bad input or usage, 3 training diverged, 130 interrupted."
+    "Exit codes: 0 done, 1 a fault in glace, 2 bad input or usage, 3 training diverged, 4 too little memory, "
+    "130 interrupted."
 )
 
 app = typer.Typer(
@@ -35,6 +48,9 @@ app.command("score")(score.score)
 app.command("export")(export.export)
 app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.demo)
+app.command("evaluate")(evaluate.evaluate)
+app.command("reproduce")(reproduce.reproduce)
+app.command("report")(report.report)
 
 
 def _version(wanted: bool) -> None:
@@ -69,6 +85,8 @@ def run(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="glace", standalone_mode=False)
     except TrainingDiverged as problem:
         return _say(problem, 3)
+    except (TooLarge, MemoryError) as problem:
+        return _say(str(problem) or "out of memory", 4)
     except GlaceError as problem:
         return _say(as_options(str(problem)), 2)
     except KeyboardInterrupt:

@@ -61,6 +61,22 @@ class Screen:
             bars.update(task, completed=1.0)  # early stopping ends a run before its limit
 
     @contextlib.contextmanager
+    def grid(self, total: int) -> Iterator[Callable[[int, str], None]]:
+        """A bar for many runs; gives the callback that takes how many are done and a line about the last."""
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        parts = (TextColumn("runs"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*parts, console=self.console, disable=self.quiet) as bars:
+            task = bars.add_task("runs", total=total)
+
+            def show(done: int, line: str) -> None:
+                bars.update(task, completed=done)
+                self.console.print(line, markup=False)
+
+            yield show
+            bars.update(task, completed=total)  # of a grid that was finished before
+
+    @contextlib.contextmanager
     def transfer(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
         """A bar for a download; gives the callback that takes received and total bytes."""
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
@@ -107,6 +123,11 @@ def in_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     raise AssertionError
+
+
+def in_words(options: dict[str, Any]) -> str:
+    """Options and their values in a line."""
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())
 
 
 def _figures(progress: "Progress") -> str:

@@ -130,4 +130,5 @@ def takes_graph(function: Callable[..., Any]) -> Callable[..., Any]:
         source = GraphSource(**{each.name: arguments.pop(each.name) for each in parameters})
         return function(source, **arguments)
 
-    return declared(command, [*parameters, *own])
+    before = [each for each in own if each.default is each.empty]  # arguments such as the TASK of `evaluate`
+    return declared(command, [*before, *parameters, *(each for each in own if each not in before)])

@@ -13,13 +13,14 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
     """Bytes by name: parts of the memory, their sum, and the size of the model file."""
     settings = model.settings()
     first, second = (settings.model.proximity in (part, "both") for part in ("first", "second"))
-    width, hidden, dim = graph.num_attributes, settings.model.hidden, settings.model.dim
+    columns = graph.num_attributes * (1 if settings.model.neighbors == "none" else 2)
+    hidden, dim = settings.model.hidden, settings.model.dim
     parts, heads = first + second, 1 + model.gaussian
-    weights = 4.0 * (first + 2 * second) * ((width + 1) * hidden + heads * (hidden + 1) * dim)
+    weights = 4.0 * (first + 2 * second) * ((columns + 1) * hidden + heads * (hidden + 1) * dim)
     gaussians = 4.0 * graph.num_nodes * parts * heads * dim * (1 + second)
     batch, pool = settings.sampling.batch, settings.sampling.pool
     rows = (2 * batch + pool) * (hidden * 4 + heads * dim * 8) * 4.0
-    scores = 8 * batch * pool * 4.0 * parts
+    scores = 8 * batch * pool * 4.0 * parts * settings.model.members
     sizes = {
         "libraries": float(LIBRARIES),
         "graph": _graph_bytes(graph),

@@ -11,26 +11,26 @@ import torch
 from sklearn.base import BaseEstimator
 
 from glace.errors import InputError
+from glace.estimator.choice import Choice
+from glace.estimator.fitting import Fitting, inputs_of
 from glace.estimator.settings import RunConfig, Settings
 from glace.files import check_writable
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, checked_matrix
-from glace.graph.split import hold_out
+from glace.graph.split import HeldOut
 from glace.graph.tables import frame_rows
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 from glace.model.config import ModelConfig
-from glace.model.encoders import InputShape
+from glace.model.inputs import Inputs
 from glace.model.network import Network
 from glace.sampling.config import SamplingConfig
-from glace.sampling.edges import EdgeSampler
 from glace.training import checkpoint as checkpoints
-from glace.training.checkpoint import Checkpoints
+from glace.training.checkpoint import Checkpoints, State
 from glace.training.config import TrainingConfig
 from glace.training.history import History, Listener
 from glace.training.loop import Trainer
 from glace.training.threads import using_threads
-from glace.training.validation import Validation
 
 
 @dataclass(repr=False, eq=False)
@@ -38,8 +38,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """One Gaussian per node of an attributed graph.
 
     The options are explained in docs/parameters.md, and by `glace fit --help`. After `fit` there are
-    `embedding_` (the Gaussians of the graph's nodes, in its order), `history_` (looks at held-out edges)
-    and `network_`.
+    `embedding_` (the Gaussians of the graph's nodes, in its order), `history_` (looks at held-out edges),
+    `choice_` (what was decided for the options left to `auto`) and `network_`.
 
     >>> import glace
     >>> graph = glace.datasets.planted(200, communities=4, attributes=80, words=8)
@@ -50,9 +50,13 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     dim: int = ModelConfig.dim
     hidden: int = ModelConfig.hidden
+    members: int = ModelConfig.members
     proximity: str = ModelConfig.proximity
     dissimilarity: str | None = ModelConfig.dissimilarity
     activation: str = ModelConfig.activation
+    neighbors: str = ModelConfig.neighbors
+    neighbor_dropout: float | str = ModelConfig.neighbor_dropout
+    dropout: float | str = ModelConfig.dropout
     offset: float | str = ModelConfig.offset
     normalize: bool = ModelConfig.normalize
     batch: int = SamplingConfig.batch
@@ -78,6 +82,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self,
         graph: Graph,
         *,
+        validation: HeldOut | None = None,
         listener: Listener | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 10.0,
@@ -85,6 +90,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     ) -> Self:
         """Learn from a graph; `listener` is told of every step.
 
+        With `validation`, pairs that are not in the graph, training is judged by these, and no edges are held
+        out. Options that are `auto` are settled first, by short trials; `choice_` tells what was chosen.
         With `checkpoint`, the state of the run is written to that file now and then; with `resume`, a run
         goes on from there if the file exists, to the same bits as one that was never interrupted.
         """
@@ -92,13 +99,19 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         _check_graph(graph)
         with using_threads(settings.run.threads):
             ordered, back = in_id_order(graph)
-            trainer = self._trainer(ordered, settings)
-            saving = self._checkpoints(checkpoint, checkpoint_seconds, ordered, settings)
+            saving = self._checkpoints(checkpoint, checkpoint_seconds, ordered, validation, settings)
+            before, notes = None, dict[str, Any]()
             if saving and resume and saving.path.exists():
-                trainer.set_state(checkpoints.load(saving.path, saving.identity))
+                before, notes = checkpoints.load(saving.path, saving.identity)
+            fitting = self._fitting(ordered, settings, _moved(validation, back))
+            trainer = (
+                self._begun(fitting, listener) if before is None else self._resumed(fitting, before, notes)
+            )
+            if saving:
+                saving.notes = self.choice_.to_json()
             self.history_: History = trainer.run(listener, saving)
             self._remember(graph, trainer.network)
-            self.embedding_: Embedding = self._embed(ordered.features(), ordered.ids)
+            self.embedding_: Embedding = self._embed(inputs_of(trainer.network, ordered), ordered.ids)
         if back is not None:
             self.embedding_ = self.embedding_.take(back)
         return self
@@ -122,7 +135,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         if len(names) != matrix.shape[0]:
             raise InputError(f"{len(names):,} ids for {matrix.shape[0]:,} rows of attributes; give one a row")
         with using_threads(self.settings().run.threads):
-            return self._embed(matrix, names)
+            return self._embed(self.network_.inputs(matrix, None), names)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
         """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into a file beside it.
@@ -138,21 +151,31 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """The options, checked."""
         return Settings.of(self.get_params())
 
-    def _trainer(self, graph: Graph, settings: Settings) -> Trainer:
-        attributes, streams = graph.features(), settings.streams
+    def _fitting(self, graph: Graph, settings: Settings, validation: HeldOut | None) -> Fitting:
         measure = settings.model.resolved_dissimilarity(graph.directed, self.gaussian)
-        validation = None
-        if settings.training.validation_share > 0:
-            graph, held_out = hold_out(graph, settings.training.validation_share, streams.numpy("validation"))
-            validation = Validation.of(held_out, streams.numpy("validation sample"))
-        sampler = EdgeSampler(graph, settings.sampling, streams)
-        shape = InputShape(attributes.shape[1], sp.issparse(attributes))
-        network = Network(shape, settings.model, measure, streams)
-        network.standardize(attributes)
-        return Trainer(network, attributes, sampler, validation, settings.training)
+        return Fitting.of(graph, settings, measure, validation)
+
+    def _begun(self, fitting: Fitting, listener: Listener | None) -> Trainer:
+        choice, trial = fitting.choose(listener)
+        self.choice_: Choice = choice
+        trainer = fitting.trainer(fitting.settings.changed(self.choice_.options))
+        if trial is not None:
+            trainer.start_from(trial.weights)
+        return trainer
+
+    def _resumed(self, fitting: Fitting, state: State, notes: dict[str, Any]) -> Trainer:
+        self.choice_ = Choice.from_json(notes)
+        trainer = fitting.trainer(fitting.settings.changed(self.choice_.options))
+        trainer.set_state(state)
+        return trainer
 
     def _checkpoints(
-        self, path: str | Path | None, seconds: float, graph: Graph, settings: Settings
+        self,
+        path: str | Path | None,
+        seconds: float,
+        graph: Graph,
+        validation: HeldOut | None,
+        settings: Settings,
     ) -> Checkpoints | None:
         if path is None:
             return None
@@ -161,7 +184,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         check_writable(path)
         # All that decides on the bits.
         versions = {"glace": __version__, **{each.__name__: each.__version__ for each in (torch, np, numba)}}
-        run = {"method": self.method, "data": graph.fingerprint(), "options": settings.flat()}
+        judged_by = None if validation is None else validation.fingerprint()
+        data = {"data": graph.fingerprint(), "validation": judged_by}
+        run = {"method": self.method, **data, "options": settings.flat()}
         return Checkpoints(Path(path), {**run, "versions": versions}, seconds)
 
     def _remember(self, graph: Graph, network: Network) -> None:
@@ -172,8 +197,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.vocabulary_: TextVocabulary | None = graph.vocabulary
         self.attribute_names_: tuple[str, ...] | None = graph.attribute_names
 
-    def _embed(self, attributes: Any, ids: NodeIds) -> Embedding:
-        own, context = self.network_.embed(attributes, np.arange(attributes.shape[0]))
+    def _embed(self, inputs: Inputs, ids: NodeIds) -> Embedding:
+        own, context = self.network_.embed(inputs, np.arange(len(inputs)))
         measure, offset = self.network_.measure.name, self.network_.offset()
         return Embedding(ids, own.mean, own.variance, measure, offset, context)
 
@@ -206,14 +231,58 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
+@dataclass(repr=False, eq=False)
+class PublishedGLACE(GLACE):
+    """GLACE as the paper and its authors' code have it: attributes alone, both proximities, no offset."""
+
+    members: int = 1
+    proximity: str = "both"
+    neighbors: str = "none"
+    neighbor_dropout: float | str = 0.0
+    dropout: float | str = 0.0
+    offset: float | str = 0.0
+    negative_power: float = 0.75
+    learning_rate: float = 3e-3
+    patience: int = 5
+
+    method: ClassVar[str] = "glace-published"
+
+
+@dataclass(repr=False, eq=False)
 class LACE(GLACE):
     """The same with a point instead of a Gaussian per node, the paper's LACE: no variance, dot product."""
+
+    hidden: int = 256
+    members: int = 1
+    neighbors: str = "none"
+    neighbor_dropout: float | str = 0.0
+    dropout: float | str = 0.0
+    offset: float | str = "learned"
+    patience: int = 5
 
     method: ClassVar[str] = "lace"
     gaussian: ClassVar[bool] = False
 
 
-ESTIMATORS: dict[str, type[GLACE]] = {each.method: each for each in (GLACE, LACE)}
+@dataclass(repr=False, eq=False)
+class LINE(LACE):
+    """LACE that looks at edges only, each node having its own number as its one attribute: LINE."""
+
+    proximity: str = "both"
+    activation: str = "linear"
+    negatives: int = 1
+    # Each node learns from its own edges only, so training is as long as the edges are many.
+    max_epochs: float | None = 30.0
+
+    method: ClassVar[str] = "line"
+
+    def fit(self, graph: Graph, **options: Any) -> Self:
+        """Learn from the edges of a graph; see `GLACE.fit`."""
+        _check_graph(graph)
+        return super().fit(graph.without_attributes(), **options)
+
+
+ESTIMATORS: dict[str, type[GLACE]] = {each.method: each for each in (GLACE, PublishedGLACE, LACE, LINE)}
 
 
 def in_id_order(graph: Graph) -> tuple[Graph, Any]:
@@ -226,6 +295,13 @@ def in_id_order(graph: Graph) -> tuple[Graph, Any]:
     if (order == np.arange(len(order))).all():
         return graph, None
     return graph.take(order), np.argsort(order)
+
+
+def _moved(held_out: HeldOut | None, places: Any) -> HeldOut | None:
+    """Pairs of nodes at the places they are at after `in_id_order`."""
+    if held_out is None or places is None:
+        return held_out
+    return HeldOut(places[held_out.edges], places[held_out.non_edges])
 
 
 def _check_graph(graph: Any) -> None:

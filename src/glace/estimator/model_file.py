@@ -9,6 +9,7 @@ import numpy as np
 from glace import container
 from glace.container import Arrays, pack_strings, unpack_strings
 from glace.errors import FormatError, GlaceError, InputError
+from glace.estimator.choice import Choice
 from glace.estimator.estimator import ESTIMATORS, GLACE
 from glace.estimator.settings import Settings
 from glace.files import sha256_of
@@ -26,7 +27,7 @@ from glace.model.encoders import InputShape
 from glace.model.network import Network
 from glace.training.history import History
 
-KIND, VERSION = "glace-model", 1
+KIND, VERSION = "glace-model", 2
 LARGE = 1 << 29
 """Bytes of Gaussians from which on they are put beside the model file instead of into it."""
 
@@ -64,7 +65,8 @@ def load_model(path: str | Path) -> GLACE:
     metadata, arrays = container.read(path, KIND, VERSION)
     try:
         model = ESTIMATORS[metadata["method"]](**metadata["options"])
-        model.network_ = _network(model.settings(), metadata, arrays)
+        model.choice_ = Choice.from_json(metadata["choice"])
+        model.network_ = _network(model.settings().changed(model.choice_.options), metadata, arrays)
         model.directed_ = bool(metadata["directed"])
         model.width_ = metadata["width"] if metadata["has_attributes"] else None
         model.history_ = History.from_json(metadata["history"])
@@ -117,6 +119,7 @@ def _metadata(model: GLACE) -> dict[str, Any]:
         "glace_version": __version__,
         "method": model.method,
         "options": model.settings().flat(),
+        "choice": model.choice_.to_json(),
         "dissimilarity": model.network_.measure.name,
         "directed": model.directed_,
         "sparse": model.network_.shape.sparse,
@@ -128,12 +131,12 @@ def _metadata(model: GLACE) -> dict[str, Any]:
 
 def _network(settings: Settings, metadata: dict[str, Any], arrays: Arrays) -> Network:
     weights = {name.partition("|")[2]: array for name, array in arrays.items() if name.startswith("weights|")}
-    shape = InputShape(int(metadata["width"]), bool(metadata["sparse"]))
+    shape = InputShape(int(metadata["width"]), bool(metadata["sparse"]), settings.model.neighbors == "mean")
     for name, array in weights.items():
         if not np.isfinite(array).all():
             raise FormatError(f"the weights {name} are not all finite")
         # Checked before anything of the stated size is allocated.
-        if name.endswith("input.weight") and array.shape != (shape.width, settings.model.hidden):
+        if name.endswith("input.weight") and array.shape != (shape.columns, settings.model.hidden):
             raise FormatError(f"the weights {name} have the shape {array.shape}, not the stated one")
     network = Network(shape, settings.model, metadata["dissimilarity"], settings.streams)
     network.set_weights(weights)

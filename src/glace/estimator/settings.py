@@ -58,6 +58,10 @@ class Settings:
 
         return Streams(self.run.seed)
 
+    def changed(self, options: dict[str, Any]) -> "Settings":
+        """The same with some options changed."""
+        return Settings.of(self.flat() | options)
+
     def flat(self) -> dict[str, Any]:
         """All options by name."""
         return {name: value for stage in asdict(self).values() for name, value in stage.items()}

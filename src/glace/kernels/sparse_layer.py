@@ -14,35 +14,20 @@ from glace.kernels.compile import compiled
 
 
 @compiled
-def product(
-    indptr: Any, indices: Any, data: Any, rows: Any, scales: Any, weight: Any, bias: Any, out: Any
-) -> None:
-    """out[r] = bias + scales[r] * X[rows[r]] W, shapes (R, H); W is (D, H)."""
+def product(indptr: Any, indices: Any, data: Any, rows: Any, weight: Any, bias: Any, out: Any) -> None:
+    """out[r] = bias + X[rows[r]] W, shapes (R, H); W is (D, H)."""
     for r in prange(len(rows)):
         for h in range(out.shape[1]):
             out[r, h] = bias[h]
         for p in range(indptr[rows[r]], indptr[rows[r] + 1]):
-            value = data[p] * scales[r]
+            value = data[p]
             column = indices[p]
             for h in range(out.shape[1]):
                 out[r, h] += value * weight[column, h]
 
 
 @compiled
-def inverse_norms(indptr: Any, data: Any, rows: Any) -> Any:
-    """1 / |X[row]| for each wanted row, 1 for an empty one; shape (R,) float32."""
-    out = np.ones(len(rows), np.float32)
-    for r in prange(len(rows)):
-        total = 0.0
-        for p in range(indptr[rows[r]], indptr[rows[r] + 1]):
-            total += data[p] * data[p]
-        if total > 0.0:
-            out[r] = 1.0 / np.sqrt(total)
-    return out
-
-
-@compiled
-def by_column(indptr: Any, indices: Any, data: Any, rows: Any, scales: Any, slots: Any) -> Any:
+def by_column(indptr: Any, indices: Any, data: Any, rows: Any, slots: Any) -> Any:
     """The wanted rows of X turned into columns: (touched columns, start, batch row, value).
 
     Column `touched[c]` has the entries start[c] to start[c + 1], in the order of the batch. `slots` is a
@@ -70,7 +55,7 @@ def by_column(indptr: Any, indices: Any, data: Any, rows: Any, scales: Any, slot
         for p in range(indptr[rows[r]], indptr[rows[r] + 1]):
             slot = slots[indices[p]]
             batch_row[place[slot]] = r
-            value[place[slot]] = data[p] * scales[r]
+            value[place[slot]] = data[p]
             place[slot] += 1
     for c in range(number):
         slots[touched[c]] = -1

@@ -1,6 +1,6 @@
 """What a network is made of; free of torch, so that the command line can read it quickly."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from glace.errors import InputError
 from glace.options import Configuration, option
@@ -11,7 +11,13 @@ class ModelConfig(Configuration):
     """Shape of the network and of its objective."""
 
     dim: int = option(64, "Numbers in a mean, the paper's L; `both` has two such parts.", at_least=1)
-    hidden: int = option(256, "Width of the hidden layer, the paper's m.", at_least=1)
+    hidden: int = option(512, "Width of the hidden layer, the paper's m.", at_least=1)
+    members: int = option(
+        4,
+        "Encoders side by side, among which `dim` and `hidden` are shared out: several small ones judge links "
+        "better together than one large one. The paper has 1.",
+        at_least=1,
+    )
     proximity: str = option(
         "first",
         "Edges (`first`), neighbourhoods (`second`), or both concatenated.",
@@ -29,15 +35,48 @@ class ModelConfig(Configuration):
         "After the hidden layer; `linear` is Eq. 1 of the paper to the letter.",
         choices=("relu", "linear"),
     )
+    neighbors: str = option(
+        "auto",
+        "Join a node's attributes with the `mean` of its neighbours', or with nothing (`none`, the paper).",
+        choices=("auto", "mean", "none"),
+    )
+    neighbor_dropout: float | str = option(
+        "auto",
+        "Share of nodes whose neighbours are hidden in a step, to learn what attributes tell alone.",
+        choices=("auto",),
+        kind=float,
+        at_least=0,
+        below=1,
+    )
+    dropout: float | str = option(
+        "auto",
+        "Share of attributes hidden in a step of training.",
+        choices=("auto",),
+        kind=float,
+        at_least=0,
+        below=1,
+    )
     offset: float | str = option(
-        "learned",
+        "auto",
         "b in sigmoid(b - dissimilarity), a number or `learned`; the paper has 0.",
-        choices=("learned",),
+        choices=("auto", "learned"),
         kind=float,
     )
     normalize: bool = option(
         True, "Scale sparse attribute rows to unit length, dense columns to mean 0 and variance 1."
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.members > min(self.dim, self.hidden):
+            raise InputError(
+                f"members must be at most {min(self.dim, self.hidden)}, as dim and hidden are shared out among "
+                f"them, not {self.members}"
+            )
+
+    def left_open(self) -> list[str]:
+        """The options that are `auto`, to be decided for each graph."""
+        return [each.name for each in fields(self) if getattr(self, each.name) == "auto"]
 
     def resolved_dissimilarity(self, directed: bool, gaussian: bool) -> str:
         """The measure that is meant, given the graph and whether nodes are Gaussians or points."""

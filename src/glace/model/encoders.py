@@ -15,10 +15,16 @@ NodeNumbers = npt.NDArray[np.int64]
 
 
 class InputShape(NamedTuple):
-    """What attributes look like to a network: D columns, sparse or dense."""
+    """What nodes look like to a network: D attributes, sparse or dense, and beside them their neighbours' mean."""
 
     width: int
     sparse: bool
+    neighbors: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Numbers in a row of input."""
+        return self.width * (2 if self.neighbors else 1)
 
 
 class SparseInput(nn.Module):
@@ -28,12 +34,11 @@ class SparseInput(nn.Module):
     `pending` what is needed to compute the gradient of the touched rows only.
     """
 
-    def __init__(self, width: int, hidden: int, normalize: bool, generator: np.random.Generator) -> None:
+    def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
         super().__init__()
-        self.normalize = normalize
         self.weight = nn.Parameter(xavier_uniform(width, hidden, generator), requires_grad=False)
         self.bias = nn.Parameter(torch.zeros(hidden))
-        self.pending: tuple[sp.csr_array, NodeNumbers, npt.NDArray[np.float32], Tensor] | None = None
+        self.pending: tuple[sp.csr_array, NodeNumbers, Tensor] | None = None
         self._slots = np.full(width, -1, dtype=np.int64)
 
     def forward(self, attributes: sp.csr_array, rows: NodeNumbers) -> Tensor:
@@ -44,21 +49,14 @@ class SparseInput(nn.Module):
     def touched_gradient(self) -> tuple[NodeNumbers, npt.NDArray[np.float32]]:
         """Numbers of the rows of `weight` that the last backward pass touched, and their gradient."""
         assert self.pending is not None, "a backward pass comes first"
-        attributes, rows, scales, upstream = self.pending
+        attributes, rows, upstream = self.pending
         touched, start, batch_row, value = sparse_layer.by_column(
-            attributes.indptr, attributes.indices, attributes.data, rows, scales, self._slots
+            attributes.indptr, attributes.indices, attributes.data, rows, self._slots
         )
         gradient = np.empty((len(touched), upstream.shape[1]), dtype=np.float32)
         sparse_layer.touched_gradient(start, batch_row, value, upstream.numpy(), gradient)
         self.pending = None
         return touched, gradient
-
-    def scales(self, attributes: sp.csr_array, rows: NodeNumbers) -> npt.NDArray[np.float32]:
-        """What each wanted row is multiplied by."""
-        if not self.normalize:
-            return np.ones(len(rows), dtype=np.float32)
-        norms: npt.NDArray[np.float32] = sparse_layer.inverse_norms(attributes.indptr, attributes.data, rows)
-        return norms
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -66,7 +64,6 @@ class _SparseProduct(torch.autograd.Function):
     def forward(
         ctx: Any, bias: Tensor, layer: SparseInput, attributes: sp.csr_array, rows: NodeNumbers
     ) -> Tensor:
-        scales = layer.scales(attributes, rows)
         # torch aligns its memory for the matrix products that follow; numpy does not, and bits could differ.
         out = torch.empty(len(rows), len(bias))
         sparse_layer.product(
@@ -74,12 +71,11 @@ class _SparseProduct(torch.autograd.Function):
             attributes.indices,
             attributes.data,
             rows,
-            scales,
             layer.weight.detach().numpy(),
             bias.detach().numpy(),
             out.numpy(),
         )
-        ctx.layer, ctx.inputs = layer, (attributes, rows, scales)
+        ctx.layer, ctx.inputs = layer, (attributes, rows)
         return out
 
     @staticmethod
@@ -92,38 +88,23 @@ class _SparseProduct(torch.autograd.Function):
 
 
 class DenseInput(nn.Module):
-    """W x + b for dense x; the columns' mean and scale are taken from the training nodes and kept."""
-
-    shift: Tensor
-    scale: Tensor
+    """W x + b for dense x."""
 
     def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
         super().__init__()
         self.weight = nn.Parameter(xavier_uniform(width, hidden, generator))
         self.bias = nn.Parameter(torch.zeros(hidden))
-        self.register_buffer("shift", torch.zeros(width))
-        self.register_buffer("scale", torch.ones(width))
-
-    def standardize(self, attributes: npt.NDArray[np.float32]) -> None:
-        """Take each column's mean and deviation from these rows; a constant column is left unscaled."""
-        deviation = attributes.std(axis=0, dtype=np.float64)
-        deviation[deviation == 0] = 1
-        self.shift.copy_(torch.from_numpy(attributes.mean(axis=0, dtype=np.float64)))
-        self.scale.copy_(torch.from_numpy(1 / deviation))
 
     def forward(self, attributes: npt.NDArray[np.float32], rows: NodeNumbers) -> Tensor:
         """(R, hidden) for the wanted rows of the attributes."""
-        x = torch.from_numpy(np.ascontiguousarray(attributes[rows]))
-        return (x - self.shift) * self.scale @ self.weight + self.bias
+        return torch.from_numpy(np.ascontiguousarray(attributes[rows])) @ self.weight + self.bias
 
 
-def input_layer(
-    shape: InputShape, hidden: int, normalize: bool, generator: np.random.Generator
-) -> SparseInput | DenseInput:
+def input_layer(shape: InputShape, hidden: int, generator: np.random.Generator) -> SparseInput | DenseInput:
     """The layer that fits attributes of this shape."""
     if shape.sparse:
-        return SparseInput(shape.width, hidden, normalize, generator)
-    return DenseInput(shape.width, hidden, generator)
+        return SparseInput(shape.columns, hidden, generator)
+    return DenseInput(shape.columns, hidden, generator)
 
 
 def sparse_inputs(network: nn.Module) -> Iterator[tuple[str, SparseInput]]:

@@ -1,16 +1,18 @@
-"""The network: one encoder per role a node can have, and the offset of each proximity."""
+"""The network: one encoder per role a node can have, the offset of each proximity, the scale of its input."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from glace.gaussian.dissimilarity import Gaussian, concatenated, named
 from glace.model.config import ModelConfig
-from glace.model.encoders import DenseInput, InputShape, NodeNumbers, input_layer
+from glace.model.encoders import InputShape, NodeNumbers, input_layer
 from glace.model.heads import GaussianHead, PointHead
+from glace.model.inputs import Inputs, Scaling
 from glace.rng import Streams
 
 ENCODE_ROWS = 4096
@@ -23,21 +25,28 @@ get away from the floor of log 2 an edge. A dot product has both signs and start
 
 
 class Encoder(nn.Module):
-    """Attributes of a node to its Gaussian: input layer, activation, head."""
+    """Attributes of a node to its Gaussian: input layer, activation, and a head on each share of the hidden numbers.
 
-    def __init__(self, source: nn.Module, head: nn.Module, relu: bool) -> None:
+    Shares have nothing in common but the call that computes them: they are encoders side by side.
+    """
+
+    def __init__(self, source: nn.Module, heads: list[nn.Module], shares: list[int], relu: bool) -> None:
         super().__init__()
-        self.input, self.head, self.relu = source, head, relu
+        self.input, self.heads, self.shares, self.relu = source, nn.ModuleList(heads), shares, relu
 
-    def forward(self, attributes: Any, rows: NodeNumbers) -> Gaussian:
-        """The Gaussians of the wanted rows of the attributes."""
-        u = self.input(attributes, rows)
-        gaussian: Gaussian = self.head(torch.relu(u) if self.relu else u)
-        return gaussian
+    def forward(self, inputs: Any, rows: NodeNumbers) -> Gaussian:
+        """The Gaussians of the wanted rows of the input."""
+        u = self.input(inputs, rows)
+        pieces = (torch.relu(u) if self.relu else u).split(self.shares, dim=1)
+        parts = [head(piece) for head, piece in zip(self.heads, pieces, strict=True)]
+        return parts[0] if len(parts) == 1 else concatenated(parts)
 
 
 class Network(nn.Module):
     """Encoders by role: `first`, and for second-order proximity `second` with its `context`."""
+
+    shift: Tensor
+    scale: Tensor
 
     def __init__(self, shape: InputShape, config: ModelConfig, dissimilarity: str, streams: Streams) -> None:
         super().__init__()
@@ -45,56 +54,71 @@ class Network(nn.Module):
         self.gaussian = self.measure.needs_variance
         self.parts = ("first", "second") if config.proximity == "both" else (config.proximity,)
         roles = [*self.parts, "context"] if "second" in self.parts else self.parts
+        self.dims = shared_out(config.dim, config.members)
         self.encoders = nn.ModuleDict({role: self._encoder(shape, role, streams) for role in roles})
+        assert not config.left_open(), f"decide on {config.left_open()} first"
         learned = config.offset == "learned"
         start = (OFFSET_START if self.gaussian else 0.0) if learned else float(config.offset)
         self.offsets = nn.ParameterDict(
-            {part: nn.Parameter(torch.tensor(start), requires_grad=learned) for part in self.parts}
+            {
+                part: nn.Parameter(torch.full((config.members,), start), requires_grad=learned)
+                for part in self.parts
+            }
         )
+        dense_width = 0 if shape.sparse else shape.width
+        self.register_buffer("shift", torch.zeros(dense_width))
+        self.register_buffer("scale", torch.ones(dense_width))
 
     def _encoder(self, shape: InputShape, role: str, streams: Streams) -> Encoder:
         generator = streams.numpy(f"weights {role}")
-        source = input_layer(shape, self.config.hidden, self.config.normalize, generator)
-        head = (GaussianHead if self.gaussian else PointHead)(self.config.hidden, self.config.dim, generator)
-        return Encoder(source, head, relu=self.config.activation == "relu")
+        source = input_layer(shape, self.config.hidden, generator)
+        shares = shared_out(self.config.hidden, self.config.members)
+        kind = GaussianHead if self.gaussian else PointHead
+        heads: list[nn.Module] = [kind(*sizes, generator) for sizes in zip(shares, self.dims, strict=True)]
+        return Encoder(source, heads, shares, relu=self.config.activation == "relu")
 
     def standardize(self, attributes: Any) -> None:
-        """Take the scale of dense attributes from the training nodes; sparse rows are scaled one by one."""
-        for module in self.modules():
-            if isinstance(module, DenseInput) and self.config.normalize:
-                module.standardize(attributes)
+        """Take the scale of dense attributes from the training nodes; sparse rows are scaled one by one.
 
-    def encode(self, role: str, attributes: Any, rows: NodeNumbers) -> Gaussian:
-        """The Gaussians of the wanted rows in one role."""
-        gaussian: Gaussian = self.encoders[role](attributes, rows)
-        return gaussian
+        A constant column is left unscaled.
+        """
+        if self.shape.sparse or not self.config.normalize:
+            return
+        deviation = attributes.std(axis=0, dtype=np.float64)
+        deviation[deviation == 0] = 1
+        self.shift.copy_(torch.from_numpy(attributes.mean(axis=0, dtype=np.float64)))
+        self.scale.copy_(torch.from_numpy(1 / deviation))
 
-    def embed(self, attributes: Any, rows: NodeNumbers) -> tuple[Gaussian, Gaussian | None]:
-        """Numpy Gaussians of the wanted rows, (R, parts * dim), and their context for second-order proximity.
+    def inputs(self, attributes: Any, adjacency: sp.csr_array | None) -> Inputs:
+        """What the encoders are given of nodes with these attributes and edges."""
+        if self.shape.sparse:
+            scaling = Scaling(unit=self.config.normalize)
+        else:
+            scaling = Scaling(False, self.shift.numpy(), self.scale.numpy())
+        return Inputs(self.shape, attributes, adjacency, scaling)
+
+    def embed(self, inputs: Inputs, nodes: NodeNumbers) -> tuple[Gaussian, Gaussian | None]:
+        """Numpy Gaussians of the wanted nodes, (R, parts * dim), and their context for second-order proximity.
 
         The parts of several proximities are concatenated; first order is its own context.
         """
-        by_role = {role: self._embed(role, attributes, rows) for role in self.encoders}
+        blocks = [
+            self._block(inputs, nodes[at : at + ENCODE_ROWS]) for at in range(0, len(nodes), ENCODE_ROWS)
+        ]
+        by_role = {role: _stacked([block[role] for block in blocks]) for role in self.encoders}
         own = [by_role[part] for part in self.parts]
         if "second" not in self.parts:
             return concatenated(own), None
         return concatenated(own), concatenated([*own[:-1], by_role["context"]])
 
-    def _embed(self, role: str, attributes: Any, rows: NodeNumbers) -> Gaussian:
-        mean = np.empty((len(rows), self.config.dim), dtype=np.float32)
-        variance = np.empty_like(mean) if self.gaussian else None
+    def _block(self, inputs: Inputs, nodes: NodeNumbers) -> dict[str, Gaussian]:
+        rows, every = inputs.rows(nodes), np.arange(len(nodes))
         with torch.no_grad():
-            for start in range(0, len(rows), ENCODE_ROWS):
-                place = slice(start, start + ENCODE_ROWS)
-                gaussian = self.encode(role, attributes, rows[place])
-                mean[place] = gaussian.mean.numpy()
-                if variance is not None and gaussian.variance is not None:
-                    variance[place] = gaussian.variance.numpy()
-        return Gaussian(mean, variance)
+            return {role: _as_numpy(encoder(rows, every)) for role, encoder in self.encoders.items()}
 
     def offset(self) -> float:
-        """b of the concatenated dissimilarity: the parts' log-odds b - d add up."""
-        return float(sum(float(offset.detach()) for offset in self.offsets.values()))
+        """b of the concatenated dissimilarity: the log-odds b - d of parts and members add up."""
+        return float(sum(float(offset.detach().sum()) for offset in self.offsets.values()))
 
     def weights(self) -> dict[str, npt.NDArray[Any]]:
         """Every weight by name, as arrays that share the network's memory."""
@@ -104,3 +128,19 @@ class Network(nn.Module):
     def set_weights(self, weights: dict[str, npt.NDArray[Any]]) -> None:
         """Copy weights of the same names and shapes into the network."""
         self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+
+
+def shared_out(total: int, members: int) -> list[int]:
+    """A number in as many parts, as equal as can be."""
+    return [total // members + (member < total % members) for member in range(members)]
+
+
+def _as_numpy(gaussian: Gaussian) -> Gaussian:
+    return Gaussian(gaussian.mean.numpy(), None if gaussian.variance is None else gaussian.variance.numpy())
+
+
+def _stacked(blocks: list[Gaussian]) -> Gaussian:
+    means = np.concatenate([block.mean for block in blocks])
+    if blocks[0].variance is None:
+        return Gaussian(means, None)
+    return Gaussian(means, np.concatenate([block.variance for block in blocks]))

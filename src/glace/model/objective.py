@@ -15,26 +15,35 @@ from glace.model.network import Encoder, Network
 
 def batch_loss(
     network: Network,
-    attributes: Any,
+    inputs: Any,
     anchors: NodeNumbers,
     targets: NodeNumbers,
     negatives: NodeNumbers,
     allowed: npt.NDArray[np.bool_],
     negatives_an_edge: int,
 ) -> Tensor:
-    """Mean loss an edge, summed over the proximities; shapes as in `glace.sampling.edges.Batch`."""
+    """Mean loss an edge, summed over proximities and members; shapes as in `glace.sampling.edges.Batch`.
+
+    Anchors, targets and negatives are rows of `inputs`.
+    """
     losses = []
     for part in network.parts:
         own = network.encoders[part]
         other = network.encoders["context"] if part == "second" else own
         if other is own:
-            z_anchor, z_target, z_negative = _encode(own, attributes, anchors, targets, negatives)
+            z_anchor, z_target, z_negative = _encode(own, inputs, anchors, targets, negatives)
         else:
-            (z_anchor,) = _encode(own, attributes, anchors)
-            z_target, z_negative = _encode(other, attributes, targets, negatives)
-        near = network.measure.direct(z_anchor, z_target)
-        far = _to_negatives(network.measure, z_anchor, z_negative, negatives.ndim == 1)
-        losses.append(edge_loss(near, far, allowed, negatives_an_edge, network.offsets[part]))
+            (z_anchor,) = _encode(own, inputs, anchors)
+            z_target, z_negative = _encode(other, inputs, targets, negatives)
+        begin = 0
+        for dim, offset in zip(network.dims, network.offsets[part], strict=True):
+            own_dims = (..., slice(begin, begin + dim))
+            near = network.measure.direct(z_anchor[own_dims], z_target[own_dims])
+            far = _to_negatives(
+                network.measure, z_anchor[own_dims], z_negative[own_dims], negatives.ndim == 1
+            )
+            losses.append(edge_loss(near, far, allowed, negatives_an_edge, offset))
+            begin += dim
     return torch.stack(losses).sum()
 
 
@@ -60,12 +69,12 @@ def _to_negatives(measure: Dissimilarity, anchor: Gaussian, negative: Gaussian, 
     return own
 
 
-def _encode(encoder: Any, attributes: Any, *groups: NodeNumbers) -> list[Gaussian]:
+def _encode(encoder: Any, inputs: Any, *groups: NodeNumbers) -> list[Gaussian]:
     """The Gaussians of several groups of nodes; a node that occurs more than once is encoded once."""
     assert isinstance(encoder, Encoder)
     sizes = np.cumsum([0, *(group.size for group in groups)])
     distinct, places = np.unique(np.concatenate([group.ravel() for group in groups]), return_inverse=True)
-    encoded = encoder(attributes, distinct)
+    encoded = encoder(inputs, distinct)
     index = torch.from_numpy(places)
     return [
         _rows(encoded, index[sizes[g] : sizes[g + 1]].reshape(group.shape)) for g, group in enumerate(groups)

@@ -32,6 +32,13 @@ class Batch:
     negatives: NodeNumbers
     allowed: npt.NDArray[np.bool_]
 
+    def distinct(self) -> tuple[NodeNumbers, "Batch"]:
+        """The nodes of the batch, sorted and each once, and the batch with their places in place of their numbers."""
+        groups = self.anchors, self.targets, self.negatives
+        nodes, places = np.unique(np.concatenate([group.ravel() for group in groups]), return_inverse=True)
+        parts = np.split(places, np.cumsum([group.size for group in groups])[:-1])
+        return nodes, Batch(parts[0], parts[1], parts[2].reshape(self.negatives.shape), self.allowed)
+
 
 class EdgeSampler:
     """Draws the batches of a graph."""

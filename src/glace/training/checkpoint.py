@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Checkpoints:
     path: Path
     identity: dict[str, Any]
     seconds: float = 10.0
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What the caller wants to know again when the run goes on."""
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()
@@ -43,19 +45,20 @@ class Checkpoints:
     def offer(self, state: Callable[[], State]) -> None:
         """Write the state if the time has come."""
         if time.monotonic() - self._last >= self.seconds:
-            save(self.path, state(), self.identity)
+            save(self.path, state(), self.identity, self.notes)
             self._last = time.monotonic()
 
 
-def save(path: Path, state: State, identity: dict[str, Any]) -> None:
+def save(path: Path, state: State, identity: dict[str, Any], notes: dict[str, Any]) -> None:
     """Write a state, whole or not at all."""
     groups = {"weights": state.weights, "optimizer": state.optimizer, "best": state.best_weights or {}}
     arrays = {f"{group}|{name}": array for group, named in groups.items() for name, array in named.items()}
-    container.write(path, KIND, VERSION, {"identity": identity, "history": state.history.to_json()}, arrays)
+    facts = {"identity": identity, "history": state.history.to_json(), "notes": notes}
+    container.write(path, KIND, VERSION, facts, arrays)
 
 
-def load(path: Path, identity: dict[str, Any]) -> State:
-    """The state in a checkpoint of the very same run; any difference raises and is named."""
+def load(path: Path, identity: dict[str, Any]) -> tuple[State, dict[str, Any]]:
+    """The state in a checkpoint of the very same run, and its notes; any difference raises and is named."""
     metadata, arrays = container.read(path, KIND, VERSION)
     check_same(path, metadata["identity"], identity)
     groups: dict[str, Weights] = {"weights": {}, "optimizer": {}, "best": {}}
@@ -63,7 +66,8 @@ def load(path: Path, identity: dict[str, Any]) -> State:
         group, _, rest = name.partition("|")
         groups[group][rest] = array
     history = History.from_json(metadata["history"])
-    return State(history, groups["weights"], groups["optimizer"], groups["best"] or None)
+    state = State(history, groups["weights"], groups["optimizer"], groups["best"] or None)
+    return state, metadata["notes"]
 
 
 def check_same(path: Path, written: dict[str, Any], now: dict[str, Any]) -> None:

@@ -23,10 +23,10 @@ Listener = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the held-out edges, after `step` steps."""
+    """One look at the held-out edges, after `step` steps; before the first there is no loss."""
 
     step: int
-    loss: float
+    loss: float | None
     auc: float
     ap: float
 
@@ -39,7 +39,7 @@ class History:
     """Steps taken."""
     seconds: float = 0.0
     """Time spent in training, over all resumed parts."""
-    loss: float = float("nan")
+    loss: float | None = None
     """Loss of the last step."""
     looks: list[Look] = field(default_factory=list)
     since_best: int = 0
@@ -66,5 +66,5 @@ class History:
     def from_json(cls, values: dict[str, Any]) -> "History":
         """Back from `to_json`."""
         looks = [Look(int(step), loss, auc, ap) for step, loss, auc, ap in values["looks"]]
-        times = int(values["step"]), float(values["seconds"]), float(values["loss"])
-        return cls(*times, looks, int(values["since_best"]))
+        times = int(values["step"]), float(values["seconds"])
+        return cls(*times, values["loss"], looks, int(values["since_best"]))

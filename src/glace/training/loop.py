@@ -8,16 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import TrainingDiverged
+from glace.model.inputs import Inputs, Veil
 from glace.model.network import ENCODE_ROWS, Network
 from glace.model.objective import batch_loss
-from glace.sampling.edges import EdgeSampler
+from glace.sampling.edges import Batch, EdgeSampler
 from glace.training.checkpoint import Checkpoints, State
 from glace.training.config import TrainingConfig
 from glace.training.history import History, Listener, Look, Progress
 from glace.training.optimizer import RowwiseAdam
 from glace.training.validation import Validation
 
-DEFAULT_STEPS = 2000
+DEFAULT_STEPS = 3000
 """Where no limit is given; early stopping often ends a run sooner."""
 
 
@@ -27,17 +28,22 @@ class Trainer:
     def __init__(
         self,
         network: Network,
-        attributes: Any,
+        inputs: Inputs,
         sampler: EdgeSampler,
         validation: Validation | None,
         config: TrainingConfig,
     ) -> None:
-        self.network, self.attributes, self.sampler = network, attributes, sampler
+        self.network, self.inputs, self.sampler = network, inputs, sampler
         self.validation, self.config = validation, config
         self.optimizer = RowwiseAdam(network)
         self.history = History()
         self.best_weights: dict[str, npt.NDArray[Any]] | None = None
         self.total_steps = total_steps(config, sampler)
+
+    def start_from(self, weights: dict[str, npt.NDArray[Any]]) -> None:
+        """Begin with weights that were trained already; they stay the best unless the run finds better ones."""
+        self.network.set_weights(weights)
+        self._look()
 
     def run(self, listener: Listener | None = None, checkpoints: Checkpoints | None = None) -> History:
         """Train to the end, from the start or from where a checkpoint left off."""
@@ -60,8 +66,7 @@ class Trainer:
 
     def _check_finite(self) -> None:
         # The loss is that before the last update, which nothing has looked at if there is no validation.
-        rows = np.arange(min(self.attributes.shape[0], ENCODE_ROWS))
-        own, context = self.network.embed(self.attributes, rows)
+        own, context = self.network.embed(self.inputs, np.arange(min(len(self.inputs), ENCODE_ROWS)))
         parts = [own.mean, own.variance, *((context.mean, context.variance) if context else ())]
         if not all(part is None or np.isfinite(part).all() for part in parts):
             raise self._diverged("the Gaussians are not finite")
@@ -74,28 +79,35 @@ class Trainer:
 
     def _step(self) -> None:
         batch = self.sampler.batch(self.history.step)
+        nodes, places = batch.distinct()
         loss = batch_loss(
             self.network,
-            self.attributes,
-            batch.anchors,
-            batch.targets,
-            batch.negatives,
+            self.inputs.rows(nodes, self._veil(batch)),
+            places.anchors,
+            places.targets,
+            places.negatives,
             batch.allowed,
             self.sampler.config.negatives,
         )
-        self.history.loss = loss.item()
-        if not math.isfinite(self.history.loss):
-            raise self._diverged(f"the loss is {self.history.loss}")
+        self.history.loss = value = loss.item()
+        if not math.isfinite(value):
+            raise self._diverged(f"the loss is {value}")
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.history.step + 1, self._learning_rate())
         self.history.step += 1
 
+    def _veil(self, batch: Batch) -> Veil:
+        config, generator = self.network.config, self.sampler.streams.numpy("veil", self.history.step)
+        pairs = np.column_stack([batch.anchors, batch.targets])
+        dropout, neighbor_dropout = float(config.dropout), float(config.neighbor_dropout)
+        return Veil(int(generator.integers(2**62)), dropout, neighbor_dropout, pairs)
+
     def _look(self) -> None:
         if self.validation is None:
             return
         try:
-            auc, ap = self.validation.scores(self.network, self.attributes)
+            auc, ap = self.validation.scores(self.network, self.inputs)
         except FloatingPointError as problem:
             raise self._diverged("the Gaussians are not finite") from problem
         look = Look(self.history.step, self.history.loss, auc, ap)
@@ -118,6 +130,7 @@ class Trainer:
 
     def _progress(self, clock: "_Clock") -> Progress:
         looks = self.history.looks
+        assert self.history.loss is not None, "a step comes first"
         return Progress(
             step=self.history.step,
             done=self._done(),

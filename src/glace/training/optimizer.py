@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from glace.kernels import sparse_layer
 from glace.model.encoders import SparseInput, sparse_inputs
-from glace.model.network import Network
 
 BETAS = (0.9, 0.999)
 
@@ -16,7 +16,7 @@ BETAS = (0.9, 0.999)
 class RowwiseAdam:
     """torch's Adam for what autograd gives gradients to, lazy Adam by kernels for sparse input layers."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: nn.Module) -> None:
         self.named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
         self.dense = torch.optim.Adam([p for _, p in self.named], betas=BETAS)
         self.sparse = list(sparse_inputs(network))

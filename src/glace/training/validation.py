@@ -1,7 +1,6 @@
 """How well held-out edges are told from non-edges, at the cost of their own nodes only."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +8,7 @@ import numpy.typing as npt
 from glace.gaussian.dissimilarity import roles
 from glace.graph.split import HeldOut
 from glace.metrics import LinkScores, link_scores
+from glace.model.inputs import Inputs
 from glace.model.network import Network
 
 MOST_PAIRS = 20_000
@@ -33,11 +33,15 @@ class Validation:
         nodes, places = np.unique(kept.pairs(), return_inverse=True)
         return cls(nodes, places.reshape(-1, 2), kept.truth())
 
-    def scores(self, network: Network, attributes: Any) -> LinkScores:
+    def scores(self, network: Network, inputs: Inputs) -> LinkScores:
         """Of the network's dissimilarities; FloatingPointError if any is not finite."""
-        judged = roles(network.measure, *network.embed(attributes, self.nodes))
+        return link_scores(self.near(network, inputs), self.truth)
+
+    def near(self, network: Network, inputs: Inputs) -> npt.NDArray[np.float64]:
+        """(P,) minus the dissimilarity of each pair."""
+        judged = roles(network.measure, *network.embed(inputs, self.nodes))
         with np.errstate(over="ignore", invalid="ignore"):
             near = -network.measure.direct(judged.source[self.places[:, 0]], judged.target[self.places[:, 1]])
         if not np.isfinite(near).all():
             raise FloatingPointError
-        return link_scores(near, self.truth)
+        return np.asarray(near)

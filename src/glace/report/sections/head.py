@@ -21,7 +21,9 @@ _MOST_COMMANDS = 20
 def head(results: Results) -> Section:
     """The first section."""
     parts: list[Part] = [Text(_ABOUT), _facts(results)]
-    commands = _distinct(run.provenance.get("command") for run in results.runs)
+    # Of runs that are part of a grid, the command of the grid: each record has its own as well.
+    made_by = [run.provenance.get("grid") or run.provenance.get("command") for run in results.runs]
+    commands = _distinct(made_by)
     if commands:
         parts += [Text("Made by"), Code(_listed(commands))]
     data = _data(results.runs)

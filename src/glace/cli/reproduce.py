@@ -1,0 +1,111 @@
+"""`glace reproduce`: the paper's tables and figures, measured here."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glace.cli.arguments import DataDir, Quiet
+from glace.cli.screen import Screen, file_size
+from glace.errors import InputError
+
+if TYPE_CHECKING:
+    from glace.experiment.grid import Run
+    from glace.experiment.run import Tidings
+
+
+def reproduce(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WHAT",
+            help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty; or all, the default.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for records and report.")
+    ] = Path("results"),
+    datasets: Annotated[
+        str | None, typer.Option(help="Names with commas between; by default the paper's.")
+    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Names with commas between; by default all.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs of each kind, with seeds 0, 1, ...")] = None,
+    limit: Annotated[
+        float, typer.Option(metavar="HOURS", help="Most time for one run; the paper's is 5.")
+    ] = 5.0,
+    split: Annotated[
+        Path | None, typer.Option(help="A given split of the edges (.npz); goes with one dataset.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Runs at a time. Seconds are comparable only with 1.")] = 1,
+    data_dir: DataDir = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure the paper's tables and figures, ours beside theirs; an interrupted grid goes on where it was."""
+    from glace.experiment.grid import EXPERIMENTS, runs
+    from glace.experiment.run import Place, check_folder, perform
+    from glace.report.write import write_report
+
+    screen = Screen(quiet)
+    names = list(EXPERIMENTS) if not what or what == ["all"] else what
+    grid = runs(names, _listed(datasets), _listed(methods), seeds, split)
+    _check_numbers(limit, jobs, split, grid)
+    check_folder(output)
+    _check_at_hand(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
+    with screen.grid(len(grid)) as bar:
+
+        def told(tidings: "Tidings") -> None:
+            bar(tidings.done, _line(tidings))
+
+        perform(grid, Place(output, data_dir, limit * 3600, jobs), told)
+    for path in (path for path in write_report(output) if path.suffix != ".png"):
+        screen.say(f"wrote {path} ({file_size(path)})")
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _check_numbers(limit: float, jobs: int, split: Path | None, grid: "list[Run]") -> None:
+    if not 0 < limit < math.inf:
+        raise InputError(f"--limit must be a number of hours above 0, not {limit}")
+    if jobs < 1:
+        raise InputError(f"--jobs must be at least 1, not {jobs}")
+    if split is not None and len({run.dataset for run in grid}) != 1:
+        raise InputError("--split is a split of one graph; name that one with --datasets")
+
+
+def _check_at_hand(names: list[str], data_dir: Path | None, screen: Screen) -> None:
+    """Get what is missing, or raise before anything runs and say for every dataset how to get it."""
+    from glace import datasets
+    from glace.datasets.registry import stored
+    from glace.errors import GlaceError
+
+    problems = []
+    for name in names:
+        dataset = datasets.find(name)
+        if dataset.kind == "bundled" or stored(dataset, data_dir):
+            continue
+        try:
+            with screen.transfer(name) as progress:
+                datasets.get(name, data_dir, progress)
+        except GlaceError as problem:
+            problems.append(f"{name}: {problem}")
+    if problems:
+        raise InputError(
+            f"{len(problems)} of {len(names)} datasets are not at hand and cannot be got from here. "
+            + " | ".join(problems)
+            + " | Put the files into the folder of --data-dir, or try the bundled graph: --datasets wordnet-nouns"
+        )
+
+
+def _line(tidings: "Tidings") -> str:
+    record = tidings.record
+    figures = {
+        "AUC": record.get("auc"),
+        "micro-F1 at 10 %": (record.get("micro_f1") or {}).get("0.1"),
+        "silhouette": record.get("silhouette"),
+    }
+    said = "".join(f"  {name} {value:.4f}" for name, value in figures.items() if value is not None)
+    ending = said if record["status"] == "done" else f"  {record['status']}: {record['reason']}"
+    return f"{tidings.run.text()}{ending}  ({record['seconds']:.0f} s)"

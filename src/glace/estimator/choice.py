@@ -1,0 +1,117 @@
+"""Options left to `auto`: short runs on the graph itself decide, by its held-out edges.
+
+No setting is best on every graph. The first trial has the settings that did well on most; each rival changes one
+option of the best so far, and wins only if it tells held-out edges better by more than the standard error of the
+difference: on a small graph, where that cannot be known, the first settings stay.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glace.estimator.settings import Settings
+from glace.metrics import auc_difference, link_scores
+from glace.model.config import ModelConfig
+
+START: dict[str, Any] = {
+    "neighbors": "mean",
+    "neighbor_dropout": 0.5,
+    "dropout": 0.3,
+    "offset": "learned",
+}
+RIVALS: tuple[tuple[str, Any], ...] = (
+    ("dropout", 0.0),
+    ("neighbor_dropout", 0.1),
+    ("neighbors", "none"),
+    ("offset", 0.0),
+)
+WITHOUT_ATTRIBUTES: dict[str, Any] = {"neighbors": "none", "neighbor_dropout": 0.0, "dropout": 0.0}
+"""What is hidden of a node that is known by its identity alone is all of it."""
+
+TRIAL_SHARE = 0.125
+"""Length of a trial as a share of the run that follows."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a trial came to: its weights, how near they put held-out pairs, and which of these are edges."""
+
+    weights: dict[str, npt.NDArray[Any]]
+    near: npt.NDArray[np.float64]
+    truth: npt.NDArray[np.bool_]
+
+    def auc(self) -> float:
+        """How well it tells edges from non-edges."""
+        return link_scores(self.near, self.truth).auc
+
+    def is_better_than(self, other: "Judged") -> bool:
+        """Whether its AUC is higher by more than the standard error of the difference."""
+        difference, error = auc_difference(self.near, other.near, self.truth)
+        return difference > error
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One short run: the option that was changed, to what, the AUC it reached, and whether it was kept."""
+
+    option: str
+    value: Any
+    auc: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was decided, and the trials that decided it."""
+
+    options: dict[str, Any]
+    trials: tuple[Trial, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Choice":
+        """Back from `to_json`."""
+        return cls(dict(values["options"]), tuple(Trial(**trial) for trial in values["trials"]))
+
+
+def first_choice(model: ModelConfig, has_attributes: bool) -> dict[str, Any]:
+    """What the open options start with."""
+    start = START if has_attributes else START | WITHOUT_ATTRIBUTES
+    return {name: start[name] for name in model.left_open()}
+
+
+def rivals(model: ModelConfig, has_attributes: bool) -> list[tuple[str, Any]]:
+    """The changes to be tried, in order."""
+    first = first_choice(model, has_attributes)
+    return [(name, value) for name, value in RIVALS if name in first and first[name] != value]
+
+
+def choose(
+    settings: Settings, has_attributes: bool, judge: Callable[[Settings], Judged]
+) -> tuple[Choice, Judged | None]:
+    """Decide the open options by trials, and the trial that won; `judge` makes a short run with its settings."""
+    options = first_choice(settings.model, has_attributes)
+    changes = rivals(settings.model, has_attributes)
+    if not changes:
+        return Choice(options), None
+    best = judge(settings.changed(options))
+    trials = [Trial("", None, best.auc(), True)]
+    for name, value in changes:
+        changed = settings.changed(options | {name: value})
+        if _has_no_effect(name, changed.model):
+            continue
+        rival = judge(changed)
+        trials.append(Trial(name, value, rival.auc(), rival.is_better_than(best)))
+        if trials[-1].kept:
+            options, best = options | {name: value}, rival
+    return Choice(options, tuple(trials)), best
+
+
+def _has_no_effect(name: str, model: ModelConfig) -> bool:
+    return name == "neighbor_dropout" and model.neighbors == "none"

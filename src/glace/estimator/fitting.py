@@ -1,0 +1,89 @@
+"""One fit on one graph: what is trained on, what it is judged by, and the trials that settle open options."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import scipy.sparse as sp
+
+from glace.estimator.choice import TRIAL_SHARE, Choice, Judged, choose, first_choice, rivals
+from glace.estimator.settings import Settings
+from glace.graph.graph import Graph
+from glace.graph.split import HeldOut, hold_out
+from glace.model.encoders import InputShape
+from glace.model.inputs import Inputs
+from glace.model.network import Network
+from glace.sampling.edges import EdgeSampler
+from glace.training.history import Listener, Progress
+from glace.training.loop import Trainer, total_steps
+from glace.training.validation import Validation
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """The edges to train on, and held-out pairs to judge by."""
+
+    graph: Graph
+    settings: Settings
+    measure: str
+    sampler: EdgeSampler
+    validation: Validation | None
+
+    @classmethod
+    def of(cls, graph: Graph, settings: Settings, measure: str, held_out: HeldOut | None) -> "Fitting":
+        """Judged by the held-out pairs if given, else by a share of the graph's edges, which are taken out."""
+        share, streams = settings.training.validation_share, settings.streams
+        if held_out is None and share > 0:
+            graph, held_out = hold_out(graph, share, streams.numpy("validation"))
+        sampler, sample = EdgeSampler(graph, settings.sampling, streams), streams.numpy("validation sample")
+        validation = None if held_out is None else Validation.of(held_out, sample)
+        return cls(graph, settings, measure, sampler, validation)
+
+    def choose(self, listener: Listener | None) -> tuple[Choice, Judged | None]:
+        """Settle the open options, and the trial that won; without held-out edges, as most graphs have them."""
+        has_attributes = self.graph.attributes is not None
+        if self.validation is None:
+            return Choice(first_choice(self.settings.model, has_attributes)), None
+        trials = 1 + len(rivals(self.settings.model, has_attributes))
+        parts = iter(range(trials))
+
+        def judge(settings: Settings) -> Judged:
+            return self._trial(settings, part_of(listener, next(parts), trials))
+
+        return choose(self.settings, has_attributes, judge)
+
+    def _trial(self, settings: Settings, listener: Listener | None) -> Judged:
+        assert self.validation is not None
+        limits = settings.training.max_seconds, total_steps(settings.training, self.sampler)
+        seconds, steps = (None if limit in (None, math.inf) else limit * TRIAL_SHARE for limit in limits)
+        short = {"max_seconds": seconds, "max_steps": steps and max(round(steps), 1), "max_epochs": None}
+        trainer = self.trainer(settings.changed(short))
+        trainer.run(listener)
+        near = self.validation.near(trainer.network, trainer.inputs)
+        return Judged(trainer.network.weights(), near, self.validation.truth)
+
+    def trainer(self, settings: Settings) -> Trainer:
+        """A run from the start, with settings that leave nothing open."""
+        attributes = self.graph.features()
+        neighbors = settings.model.neighbors == "mean"
+        shape = InputShape(attributes.shape[1], sp.issparse(attributes), neighbors)
+        network = Network(shape, settings.model, self.measure, settings.streams)
+        network.standardize(attributes)
+        inputs = inputs_of(network, self.graph)
+        return Trainer(network, inputs, self.sampler, self.validation, settings.training)
+
+
+def inputs_of(network: Network, graph: Graph) -> Inputs:
+    """What the network is given of the graph's nodes; neighbours are so whichever way an edge points."""
+    adjacency = graph.adjacency
+    if network.shape.neighbors and graph.directed:
+        adjacency = sp.csr_array(adjacency + adjacency.T)
+    return network.inputs(graph.features(), adjacency)
+
+
+def part_of(listener: Listener | None, part: int, parts: int) -> Listener | None:
+    """A listener for one of several runs, that hears of all of them as of one."""
+    if listener is None:
+        return None
+    tell: Callable[[Progress], None] = listener
+    return lambda progress: tell(replace(progress, done=(part + progress.done) / parts))

@@ -1,0 +1,123 @@
+"""Rows of input: a node's own attributes and, in columns of their own, the mean of its neighbours'.
+
+Graph and attributes are given as whole CSR arrays (indptr, indices, data) plus the numbers of the wanted nodes,
+so that nothing is sliced and the arrays may be mapped from disk. Random choices are a hash of (seed, row,
+entry): they depend on nothing that was drawn before.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from glace.kernels.compile import compiled
+
+
+@compiled
+def uniform(seed: Any, row: Any, entry: Any) -> Any:
+    """A number from 0 to 1 that looks random: splitmix64's finalizer on its three arguments."""
+    x = np.uint64(seed) + np.uint64(row) * np.uint64(0x9E3779B97F4A7C15)
+    x += np.uint64(entry) * np.uint64(0xD1342543DE82EF95)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.float64((x ^ (x >> np.uint64(31))) >> np.uint64(11)) / 9007199254740992.0
+
+
+@compiled
+def neighbours(graph: Any, nodes: Any, left_out: Any, most: Any, dropped: Any, seed: Any) -> Any:
+    """Neighbours of each node and their shares in its mean: (start, neighbour, share), as rows of a CSR matrix.
+
+    Row r leaves out the nodes in its row of `left_out` (start, node), has at most `most` neighbours (all if
+    that is 0), which follow each other from a random place on, and none with probability `dropped`.
+    """
+    indptr, indices, weights = graph
+    left_start, left_node = left_out
+    start = np.zeros(len(nodes) + 1, np.int64)
+    for r in range(len(nodes)):
+        degree = indptr[nodes[r] + 1] - indptr[nodes[r]]
+        start[r + 1] = start[r] + (min(degree, most) if most > 0 else degree)
+    found = np.empty(start[-1], np.int64)
+    share = np.empty(start[-1], np.float32)
+    place = 0
+    for r in range(len(nodes)):
+        room = start[r + 1] - start[r]
+        start[r] = place
+        if uniform(seed, r, 0) < dropped:
+            continue
+        first = indptr[nodes[r]]
+        degree = indptr[nodes[r] + 1] - first
+        turn = int(uniform(seed, r, 1) * degree) if room < degree else 0
+        total = np.float32(0.0)
+        for step in range(degree):
+            p = first + (turn + step) % degree
+            if place - start[r] == room:
+                break
+            if not _holds(left_node, left_start[r], left_start[r + 1], indices[p]):
+                found[place] = indices[p]
+                share[place] = weights[p]
+                total += weights[p]
+                place += 1
+        for p in range(start[r], place):
+            share[p] /= total
+    start[len(nodes)] = place
+    return start, found[:place], share[:place]
+
+
+@compiled
+def _holds(values: Any, begin: Any, end: Any, wanted: Any) -> Any:
+    found = False
+    for p in range(begin, end):
+        found |= values[p] == wanted
+    return found
+
+
+@compiled
+def joined(attributes: Any, width: Any, nodes: Any, means: Any, unit: Any, dropout: Any, seed: Any) -> Any:
+    """CSR arrays of the rows [x_i, mean of x_k over the neighbours k of i], 2 * width columns.
+
+    `means` is what `neighbours` gives. Rows x are scaled to unit length if `unit`. Each entry is left out with
+    probability `dropout`, and the others are raised so that the expectation stays. A column may occur
+    several times in a row: its entries add up.
+    """
+    indptr = attributes[0]
+    start, found, share = means
+    most = 0
+    for r in range(len(nodes)):
+        most += indptr[nodes[r] + 1] - indptr[nodes[r]]
+    for p in range(len(found)):
+        most += indptr[found[p] + 1] - indptr[found[p]]
+    out_start = np.zeros(len(nodes) + 1, np.int64)
+    out_column = np.empty(most, np.int64)
+    out_value = np.empty(most, np.float32)
+    place = 0
+    for r in range(len(nodes)):
+        out = (out_column, out_value, place)
+        place = _add_row(attributes, nodes[r], 0, np.float32(1), unit, dropout, seed, r, out)
+        for p in range(start[r], start[r + 1]):
+            out = (out_column, out_value, place)
+            place = _add_row(attributes, found[p], width, share[p], unit, dropout, seed, r, out)
+        out_start[r + 1] = place
+    return out_start, out_column[:place], out_value[:place]
+
+
+@compiled
+def _add_row(
+    attributes: Any, node: Any, shift: Any, share: Any, unit: Any, dropout: Any, seed: Any, row: Any, out: Any
+) -> Any:
+    indptr, indices, data = attributes
+    column, value, place = out
+    begin, end = indptr[node], indptr[node + 1]
+    scale = share / np.float32(1 - dropout)
+    if unit:
+        total = 0.0
+        for p in range(begin, end):
+            total += data[p] * data[p]
+        if total > 0.0:
+            scale /= np.float32(np.sqrt(total))
+    for p in range(begin, end):
+        # 2 and on: 0 and 1 decided on the row's neighbours.
+        if dropout > 0.0 and uniform(seed, row, p + 2) < dropout:
+            continue
+        column[place] = indices[p] + shift
+        value[place] = data[p] * scale
+        place += 1
+    return place
