@@ -22,6 +22,12 @@ def small(**options):
         "max_steps": 120,
         "threads": 1,
         "seed": 0,
+        # Nothing left to be tried out first; tests of the trials say so.
+        "members": 1,
+        "neighbors": "none",
+        "neighbor_dropout": 0.0,
+        "dropout": 0.0,
+        "offset": "learned",
     } | options
 
 

@@ -25,8 +25,8 @@ from glace.training.config import TrainingConfig
             {"dissimilarity": "l2"},
             "dissimilarity must be 'kl', 'symmetric_kl', 'wasserstein2', 'dot' or None",
         ),
-        ({"offset": "high"}, "offset must be 'learned' or a number, not 'high'"),
-        ({"offset": float("nan")}, "offset must be 'learned' or a number, not nan"),
+        ({"offset": "high"}, "offset must be 'auto', 'learned' or a number, not 'high'"),
+        ({"offset": float("nan")}, "offset must be 'auto', 'learned' or a number, not nan"),
         ({"normalize": 1}, "normalize must be true or false, not 1"),
         ({"batch": 0}, "batch must be"),
         ({"negatives": 0}, "negatives must be"),
@@ -53,9 +53,9 @@ def test_each_bad_value_gets_one_clear_error(options, message):
 
 
 def test_settings_are_flat_and_back():
-    settings = Settings.of({"dim": 3, "batch": 5, "seed": 9})
+    settings = Settings.of({"dim": 5, "batch": 5, "seed": 9})
     assert Settings.of(settings.flat()) == settings
-    assert (settings.model.dim, settings.sampling.batch, settings.run.seed) == (3, 5, 9)
+    assert (settings.model.dim, settings.sampling.batch, settings.run.seed) == (5, 5, 9)
 
 
 def test_the_measure_follows_the_direction_of_the_graph():

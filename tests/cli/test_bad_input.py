@@ -238,7 +238,7 @@ def test_every_flipped_byte_of_a_model_is_noticed(refused, folder):
 
 def test_a_model_that_ends_too_soon(refused, folder):
     whole = (folder / "people.glace").read_bytes()
-    (folder / "x.glace").write_bytes(whole[: len(whole) // 2])
+    (folder / "x.glace").write_bytes(whole[: len(whole) * 9 // 10])
     for arguments in READERS:
         refused(*arguments, match=r"x\.glace is damaged")
 
@@ -467,10 +467,10 @@ WORDS = [
     (["--dissimilarity", "l2"], r"--dissimilarity must be 'kl', .* not 'l2'"),
     (["--dissimilarity", "dot"], r"dissimilarity 'dot' does not fit Gaussians; choose kl, symmetric_kl or"),
     (["--method", "lace", "--dissimilarity", "kl"], r"dissimilarity 'kl' does not fit points .*choose dot"),
-    (["--method", "foo"], r"method must be one of glace, lace, not 'foo'"),
+    (["--method", "foo"], r"method must be one of attributes, .*, glace, not 'foo'"),
     (["--decay", "x"], r"--decay must be 'cosine' or 'constant', not 'x'"),
     (["--missing", "x"], r"--missing must be one of error, empty, not 'x'"),
-    (["--offset", "x"], r"--offset must be 'learned' or a number, not 'x'"),
+    (["--offset", "x"], r"--offset must be 'auto', 'learned' or a number, not 'x'"),
     (["--activation", "x"], r"--activation must be 'relu' or 'linear', not 'x'"),
 ]
 USAGE = [
@@ -491,10 +491,15 @@ COMMANDS = [
     (["datasets", "nope"], r"no such command 'nope'.*; see 'glace datasets --help'"),
     (["neighbors", "people.glace"], r"give the id of a node, or --of FILE with new nodes; one of them"),
     (["export", "people.glace"], r"missing option .*--output.*; see 'glace export --help'"),
-    (["fit", "acm"], r"no dataset or file 'acm'; datasets: wordnet-nouns, wordnet, debian, cora-ml"),
-    (["datasets", "info", "acm"], r"no dataset 'acm'; there are wordnet-nouns"),
-    (["datasets", "get", "acm"], r"no dataset 'acm'; there are wordnet-nouns"),
-    (["datasets", "build", "acm"], r"no dataset 'acm'; there are wordnet-nouns"),
+    (["fit", "imdb"], r"no dataset or file 'imdb'; datasets: wordnet-nouns, wordnet, debian, acm, cora-ml"),
+    (["datasets", "info", "imdb"], r"no dataset 'imdb'; there are wordnet-nouns"),
+    (["datasets", "get", "imdb"], r"no dataset 'imdb'; there are wordnet-nouns"),
+    (["datasets", "build", "imdb"], r"no dataset 'imdb'; there are wordnet-nouns"),
+    (["fit", "acm"], r"acm is not on this machine .*run 'glace datasets build acm --from FILE' with AMiner's"),
+    (["datasets", "get", "acm"], r"acm is not downloaded but built; run 'glace datasets build acm --from FILE'"),
+    (["datasets", "build", "acm"], r"acm is built from a file that you must get first: AMiner's .*--from FILE"),
+    (["datasets", "build", "acm", "--from", "edges.csv"], r"edges\.csv: none of its .* begins with '#index'"),
+    (["datasets", "build", "acm", "--from", "."], r"\. is a folder, not a file in the text format of AMiner's"),
     (["datasets", "get", "wordnet"], r"wordnet is not downloaded but built; run 'glace datasets build wordnet'"),
     (["datasets", "build", "cora"], r"cora is not built but downloaded; run 'glace datasets get cora'"),
     (["datasets", "build", "debian", "--from", "."], r"no package list|Packages"),

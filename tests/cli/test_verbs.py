@@ -24,6 +24,7 @@ from glace.datasets import download
 from glace.graph.arrays import from_arrays
 from glace.graph.npz import read_npz, write_npz
 from tests.cli.conftest import FAST, NODES, TABLES, TOPICS, names, write_csv
+from tests.datasets.test_acm import WHOLE as CITATIONS
 from tests.datasets.test_debian import write_lists
 
 FIT = ["fit", *TABLES, *FAST]
@@ -76,7 +77,8 @@ def test_help_of_fit_shows_every_option_and_default(glace, monkeypatch):
     assert "by default GLACE_DATA, else the user's cache" in shown
     for option in ("--dim", "--proximity", "--no-normalize", "--max-epochs", "--seed", "--estimate"):
         assert option in shown
-    assert re.search(r"--hidden.*\[default: 256\]", shown)
+    assert re.search(r"--negatives.*\[default: \(5\)\]", shown)
+    assert re.search(r"--dropout.*\(auto, or a number\) \[default: \(auto\)\]", shown)
 
 
 def test_version(glace):
@@ -452,6 +454,29 @@ def test_datasets_build(glace, folder, tmp_path):
     glace("datasets", "build", "debian", "--from", str(sources), "-o", "here.npz")
     assert "zsh-game" in list(read_npz("here.npz").ids)
     assert re.search(r"nodes +5\n", glace("info", "debian"))
+
+
+def test_datasets_build_acm_beside_the_paper(glace, folder, tmp_path):
+    assert re.search(r"acm +glace datasets build acm ", glace("datasets", "list"))
+    described = glace("datasets", "info", "acm")
+    assert "https://www.aminer.org/citation" in described
+    assert "glace datasets build acm --from FILE" in described
+    (folder / "cites.txt").write_text(CITATIONS)
+    shown = glace("datasets", "build", "acm", "--from", "cites.txt")
+    assert "32 records: 2 papers without an abstract and 3 without a link" in shown
+    size = (folder / "cites.txt").stat().st_size / 1000
+    assert f"{size:.1f}/{size:.1f} kB" in shown
+    rows = re.findall(r"^ *(nodes|edges|attributes) +([\d,]+) +([\d,]+) *$", shown, flags=re.M)
+    graph = datasets.load("acm", directed=True)
+    assert rows == [
+        ("nodes", "26", "115,772"),
+        ("edges", "23", "539,910"),
+        ("attributes", str(graph.num_attributes), "124,856"),
+    ]
+    assert f"wrote {tmp_path / 'data' / 'acm.npz'}" in shown
+    assert re.search(r"nodes +26\n", glace("datasets", "info", "acm"))
+    assert glace("datasets", "build", "acm", "--from", "cites.txt", "-o", "here.npz", "-q") == ""
+    assert (folder / "here.npz").read_bytes() == (tmp_path / "data" / "acm.npz").read_bytes()
 
 
 # demo

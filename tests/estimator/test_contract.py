@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import glace
 from glace.errors import InputError
+from glace.estimator.estimator import LINE, PublishedGLACE
 from glace.evaluation.link_prediction import attribute_prediction, link_prediction
 from tests.conftest import small
 
@@ -20,6 +21,7 @@ METHODS = {
     "glace kl": (glace.GLACE, {"dissimilarity": "kl"}),
     "glace wasserstein": (glace.GLACE, {"dissimilarity": "wasserstein2"}),
     "glace independent": (glace.GLACE, {"negative_sampling": "independent", "negative_power": 0.75}),
+    "glace members": (glace.GLACE, {"members": 4}),
     "glace linear": (glace.GLACE, {"activation": "linear", "offset": 0.0}),
     "lace first": (glace.LACE, {"max_steps": 300}),
     "lace both": (glace.LACE, {"proximity": "both", "max_steps": 400}),
@@ -178,6 +180,38 @@ def test_without_attributes_nodes_are_known_by_their_identity(planted):
     assert model.history_.looks[-1].auc > 0.7
     with pytest.raises(InputError, match="fitted without attributes"):
         model.transform(np.ones((1, 400)))
+
+
+def test_a_node_without_edges_has_the_gaussian_of_its_attributes(planted):
+    """Where encoders see neighbours, a new node is one that has none."""
+    edges = planted.edges()
+    kept = edges[(edges >= 10).all(axis=1)]
+    graph = planted.with_edges(kept, np.ones(len(kept), dtype=np.float32))
+    options = small(neighbors="mean", neighbor_dropout=0.5, dropout=0.3, max_steps=150)
+    model = glace.GLACE(**options).fit(graph)
+    new = model.transform(planted.attributes)
+    np.testing.assert_array_equal(new.mean[:10], model.embedding_.mean[:10])
+    assert (np.abs(new.mean[10:] - model.embedding_.mean[10:]).max(axis=1) > 1e-4).mean() > 0.9
+    codes = planted.labels.codes
+    near, _ = model.embedding_.nearest_to(new, 6)
+    assert (codes[near] == codes[:, None]).mean() > 0.4, "by chance one in ten would be"
+
+
+def test_the_published_glace_is_the_papers():
+    model = PublishedGLACE()
+    facts = (model.proximity, model.members, model.neighbors, model.offset, model.negative_power)
+    assert facts == ("both", 1, "none", 0.0, 0.75)
+    assert model.settings().model.left_open() == []
+
+
+def test_line_looks_at_edges_only(planted):
+    line = LINE(**small(max_steps=20))
+    bare = line.fit(planted.without_attributes()).embedding_
+    np.testing.assert_array_equal(line.fit(planted).embedding_.mean, bare.mean)
+    with pytest.raises(InputError, match="fitted without attributes"):
+        line.transform(planted.attributes)
+    with pytest.raises(InputError, match="fit takes a Graph, not list"):
+        line.fit([[0, 1]])  # type: ignore[arg-type]
 
 
 def test_texts_travel_with_the_model(tmp_path):

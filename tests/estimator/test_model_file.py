@@ -93,7 +93,7 @@ def test_weights_that_are_not_finite_are_refused(tiny, tmp_path):
 
 def test_another_version_and_another_kind_are_named(tmp_path):
     container.write(tmp_path / "new", KIND, 99, {}, {})
-    with pytest.raises(FormatError, match="has format version 99, but this glace reads version 1"):
+    with pytest.raises(FormatError, match="has format version 99, but this glace reads version 2"):
         load_model(tmp_path / "new")
     container.write(tmp_path / "other", "glace-checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="is not a glace-model file but a glace-checkpoint file"):
@@ -168,7 +168,7 @@ def test_metadata_is_readable_by_any_safetensors_reader(tiny):
     with safe_open(tiny, framework="numpy") as opened:
         content = json.loads(opened.metadata()["glace"])
     assert content["kind"] == "glace-model"
-    assert content["format_version"] == 1
+    assert content["format_version"] == 2
     assert content["options"]["hidden"] == 2
 
 

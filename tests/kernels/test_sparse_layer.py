@@ -13,43 +13,27 @@ from glace.kernels.compile import set_threads
 def case():
     rng = np.random.default_rng(0)
     x = sp.random_array((30, 50), density=0.1, rng=rng, format="csr", dtype=np.float32)
-    rows = np.array([3, 7, 7, 29, 0])
-    scales = rng.random(5).astype(np.float32)
-    return x, rows, scales, rng
-
-
-def wanted_rows(x, rows, scales):
-    return x[rows].toarray() * scales[:, None]
+    return x, np.array([3, 7, 7, 29, 0]), rng
 
 
 def test_product_equals_scipy(case):
-    x, rows, scales, rng = case
+    x, rows, rng = case
     weight, bias = rng.random((50, 8), dtype=np.float32), rng.random(8, dtype=np.float32)
     out = np.empty((5, 8), dtype=np.float32)
-    sparse_layer.product(x.indptr, x.indices, x.data, rows, scales, weight, bias, out)
-    np.testing.assert_allclose(out, wanted_rows(x, rows, scales) @ weight + bias, rtol=1e-5)
-
-
-def test_inverse_norms(case):
-    x, rows, _, _ = case
-    x = sp.csr_array(x.multiply((np.arange(30) != 7)[:, None]))
-    norms = np.linalg.norm(x[rows].toarray(), axis=1)
-    found = sparse_layer.inverse_norms(x.indptr, x.data, rows)
-    np.testing.assert_allclose(found, 1 / np.where(norms == 0, 1, norms), rtol=1e-6)
+    sparse_layer.product(x.indptr, x.indices, x.data, rows, weight, bias, out)
+    np.testing.assert_allclose(out, x[rows].toarray() @ weight + bias, rtol=1e-5)
 
 
 def test_gradient_of_the_touched_rows_is_the_transposed_product(case):
-    x, rows, scales, rng = case
+    x, rows, rng = case
     upstream = rng.random((5, 8), dtype=np.float32)
     slots = np.full(50, -1)
-    touched, start, batch_row, value = sparse_layer.by_column(
-        x.indptr, x.indices, x.data, rows, scales, slots
-    )
+    touched, start, batch_row, value = sparse_layer.by_column(x.indptr, x.indices, x.data, rows, slots)
     gradient = np.empty((len(touched), 8), dtype=np.float32)
     sparse_layer.touched_gradient(start, batch_row, value, upstream, gradient)
-    whole = wanted_rows(x, rows, scales).T @ upstream
+    whole = x[rows].toarray().T @ upstream
     np.testing.assert_allclose(gradient, whole[touched], rtol=1e-5)
-    assert set(touched) == set(np.flatnonzero(np.abs(wanted_rows(x, rows, scales)).sum(0)))
+    assert set(touched) == set(np.flatnonzero(np.abs(x[rows].toarray()).sum(0)))
     assert (slots == -1).all()
 
 
@@ -82,12 +66,12 @@ def test_adam_leaves_untouched_rows_alone():
 
 
 def test_results_do_not_depend_on_the_number_of_threads(case):
-    x, rows, scales, rng = case
+    x, rows, rng = case
     weight, bias = rng.random((50, 8), dtype=np.float32), np.zeros(8, dtype=np.float32)
     results = []
     for threads in (1, 2):
         set_threads(threads)
         out = np.empty((5, 8), dtype=np.float32)
-        sparse_layer.product(x.indptr, x.indices, x.data, rows, scales, weight, bias, out)
+        sparse_layer.product(x.indptr, x.indices, x.data, rows, weight, bias, out)
         results.append(out)
     np.testing.assert_array_equal(results[0], results[1])

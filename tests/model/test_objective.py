@@ -1,5 +1,8 @@
 """The loss against the paper's formula, written out edge by edge."""
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,17 +13,21 @@ import glace
 from glace.gaussian.dissimilarity import MEASURES
 from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape, sparse_inputs
-from glace.model.network import Network
+from glace.model.network import Network, shared_out
 from glace.model.objective import batch_loss, edge_loss
 from glace.rng import Streams
 from glace.sampling.config import SamplingConfig
 from glace.sampling.edges import EdgeSampler
 
+SETTLED: dict[str, Any] = {
+    "dim": 4, "hidden": 8, "members": 1, "neighbors": "none", "neighbor_dropout": 0, "dropout": 0, "offset": "learned",
+}  # fmt: skip
+
 
 def network_of(graph, measure="symmetric_kl", **options):
     attributes = graph.features()
     shape = InputShape(attributes.shape[1], sp.issparse(attributes))
-    network = Network(shape, ModelConfig(dim=4, hidden=8, **options), measure, Streams(0))
+    network = Network(shape, ModelConfig(**SETTLED | options), measure, Streams(0))
     network.standardize(attributes)
     return network
 
@@ -31,25 +38,44 @@ def batch_of(graph, kind, **options):
 
 
 def loss_of(network, graph, batch):
-    return batch_loss(
-        network, graph.features(), batch.anchors, batch.targets, batch.negatives, batch.allowed, 3
-    )
+    rows = rows_of(network, graph)
+    return batch_loss(network, rows, batch.anchors, batch.targets, batch.negatives, batch.allowed, 3)
+
+
+def rows_of(network, graph):
+    return network.inputs(graph.features(), graph.adjacency).rows(np.arange(graph.num_nodes))
+
+
+def embedded(network, graph, count):
+    return network.embed(network.inputs(graph.features(), graph.adjacency), np.arange(count))[0]
+
+
+def members_of(network):
+    """The dimensions of each of the encoders side by side."""
+    ends = np.cumsum([0, *network.dims])
+    return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
+
+
+def edge_by_edge(measure, own, other, offset, batch):
+    total = torch.tensor(0.0)
+    for b, (i, j) in enumerate(zip(batch.anchors, batch.targets, strict=True)):
+        drawn = batch.negatives if batch.negatives.ndim == 1 else batch.negatives[b]
+        kept = [v for v, fine in zip(drawn, batch.allowed[b], strict=True) if fine]
+        pushed = [logsigmoid(measure(own[i], other[v]) - offset) for v in kept]
+        total -= logsigmoid(offset - measure(own[i], other[j]))
+        total -= 3 * sum(pushed) / max(len(pushed), 1)
+    return total
 
 
 def spelled_out(network, graph, batch):
     """Eq. 12 and 13 of the paper for one batch, with plain loops."""
-    attributes, everyone = graph.features(), np.arange(graph.num_nodes)
+    rows, everyone = rows_of(network, graph), np.arange(graph.num_nodes)
     total = torch.tensor(0.0)
     for part in network.parts:
-        own = network.encode(part, attributes, everyone)
-        other = network.encode("context" if part == "second" else part, attributes, everyone)
-        offset, measure = network.offsets[part], network.measure.direct
-        for b, (i, j) in enumerate(zip(batch.anchors, batch.targets, strict=True)):
-            drawn = batch.negatives if batch.negatives.ndim == 1 else batch.negatives[b]
-            kept = [v for v, fine in zip(drawn, batch.allowed[b], strict=True) if fine]
-            pushed = [logsigmoid(measure(own[i], other[v]) - offset) for v in kept]
-            total -= logsigmoid(offset - measure(own[i], other[j]))
-            total -= 3 * sum(pushed) / max(len(pushed), 1)
+        own = network.encoders[part](rows, everyone)
+        other = network.encoders["context" if part == "second" else part](rows, everyone)
+        for dims, offset in zip(members_of(network), network.offsets[part], strict=True):
+            total += edge_by_edge(network.measure.direct, own[..., dims], other[..., dims], offset, batch)
     return total / len(batch.anchors)
 
 
@@ -61,6 +87,37 @@ def test_batch_loss_is_the_papers_objective(planted, measure, proximity, kind):
     batch = batch_of(planted, kind)
     found, wanted = loss_of(network, planted, batch), spelled_out(network, planted, batch)
     np.testing.assert_allclose(found.item(), wanted.item(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("proximity", ["first", "both"])
+def test_members_have_each_their_own_objective(planted, proximity):
+    network = network_of(planted, proximity=proximity, members=3, hidden=10)
+    assert (network.dims, network.offset()) == ([2, 1, 1], 12 * len(network.parts))
+    batch = batch_of(planted, "shared")
+    found, wanted = loss_of(network, planted, batch), spelled_out(network, planted, batch)
+    np.testing.assert_allclose(found.item(), wanted.item(), rtol=1e-4)
+
+
+def test_members_have_nothing_in_common(planted):
+    """Each is what a network of its share of the hidden layer alone would be."""
+    network = network_of(planted, members=3, hidden=10, dim=5)
+    encoder, rows = network.encoders["first"], rows_of(network, planted).toarray()
+    whole = embedded(network, planted, 400)
+    weights, bias = encoder.input.weight.numpy(), encoder.input.bias.detach().numpy()
+    assert encoder.shares == [4, 3, 3]
+    begin = 0
+    for dims, share, head in zip(members_of(network), encoder.shares, encoder.heads, strict=True):
+        own = slice(begin, begin + share)
+        with torch.no_grad():
+            alone = head(torch.from_numpy(np.maximum(rows @ weights[:, own] + bias[own], 0)).float())
+        np.testing.assert_allclose(whole.mean[:, dims], alone.mean.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(whole.variance[:, dims], alone.variance.numpy(), rtol=1e-4)
+        begin += share
+
+
+@pytest.mark.parametrize(("total", "members", "wanted"), [(8, 1, [8]), (8, 3, [3, 3, 2]), (3, 3, [1, 1, 1])])
+def test_sizes_are_shared_out_evenly(total, members, wanted):
+    assert shared_out(total, members) == wanted
 
 
 def test_with_offset_zero_and_own_negatives_it_is_the_paper_to_the_letter():
@@ -112,8 +169,8 @@ def test_weights_start_xavier_uniform(planted):
 def test_variances_stay_above_the_stated_floor(planted):
     network = network_of(planted)
     with torch.no_grad():
-        network.encoders["first"].head.variance.bias -= 100
-    assert network.embed(planted.features(), np.arange(5))[0].variance.min() >= np.float32(1e-2)
+        network.encoders["first"].heads[0].variance.bias -= 100
+    assert embedded(network, planted, 5).variance.min() >= np.float32(1e-2)
 
 
 def test_linear_activation_is_equation_1(planted):
@@ -121,17 +178,15 @@ def test_linear_activation_is_equation_1(planted):
     encoder = network.encoders["first"]
     x = planted.attributes[:3].toarray()
     u = x @ encoder.input.weight.numpy() + encoder.input.bias.detach().numpy()
-    mean = u @ encoder.head.mean.weight.detach().numpy()
-    np.testing.assert_allclose(
-        network.embed(planted.features(), np.arange(3))[0].mean, mean, rtol=1e-4, atol=1e-6
-    )
+    mean = u @ encoder.heads[0].mean.weight.detach().numpy()
+    np.testing.assert_allclose(embedded(network, planted, 3).mean, mean, rtol=1e-4, atol=1e-6)
 
 
 def test_dense_columns_are_standardized_by_the_training_nodes():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.normal(1e4, 50, 100), np.full(100, 7.0), rng.random(100)]).astype(np.float32)
     graph = glace.from_arrays(rng.integers(100, size=(200, 2)), x)
-    source = network_of(graph).encoders["first"].input
-    scaled = (torch.from_numpy(x) - source.shift) * source.scale
-    np.testing.assert_allclose(scaled.mean(0).numpy(), 0, atol=1e-2)
-    np.testing.assert_allclose(scaled.std(0).numpy(), [1, 0, 1], atol=1e-2)
+    scaled = rows_of(network_of(graph), graph)
+    np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-2)
+    np.testing.assert_allclose(scaled.std(0), [1, 0, 1], atol=1e-2)
+    np.testing.assert_array_equal(rows_of(network_of(graph, normalize=False), graph), x)

@@ -68,6 +68,22 @@ def test_a_batch_depends_on_seed_and_step_only(planted):
     assert (first.anchors != sampler(planted, seed=1).batch(7).anchors).any()
 
 
+@pytest.mark.parametrize("kind", ["shared", "independent"])
+def test_a_batch_by_its_distinct_nodes_means_the_same(planted, kind):
+    batch = sampler(planted, negative_sampling=kind, batch=50).batch(2)
+    nodes, places = batch.distinct()
+    assert (np.diff(nodes) > 0).all()
+    for whole, by_place in zip(
+        (batch.anchors, batch.targets, batch.negatives),
+        (places.anchors, places.targets, places.negatives),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(nodes[by_place], whole)
+    assert places.allowed is batch.allowed
+    groups = [group.ravel() for group in (batch.anchors, batch.targets, batch.negatives)]
+    assert set(nodes) == set(np.concatenate(groups)), "no node that the batch has not"
+
+
 def test_nodes_joined_to_all_have_no_negatives_left():
     star = glace.from_arrays(np.array([[0, 1], [0, 2], [0, 3]]))
     batch = sampler(star, negative_sampling="independent", batch=64).batch(0)

@@ -103,7 +103,9 @@ def test_a_killed_command_resumes_to_the_same_file(planted, tmp_path):
     glace.write_npz(planted, tmp_path / "g.npz")
     command = [
         sys.executable, "-m", "glace.cli", "fit", str(tmp_path / "g.npz"), "--quiet", "--threads", "1",
-        "--dim", "8", "--hidden", "32", "--max-steps", "400", "--checkpoint-seconds", "0",
+        "--dim", "8", "--hidden", "32", "--members", "1", "--batch", "128", "--max-steps", "200",
+        "--checkpoint-seconds", "0",
+        "--neighbors", "none", "--dropout", "0", "--neighbor-dropout", "0", "--offset", "learned",
     ]  # fmt: skip
     subprocess.run([*command, "-o", tmp_path / "whole.glace"], check=True)
     output = tmp_path / "killed.glace"

@@ -24,6 +24,7 @@ from glace.options import Configuration, option
 from glace.rng import Streams
 from glace.sampling.hops import HopSampler, Triplets
 from glace.training.optimizer import RowwiseAdam
+from glace.training.threads import using_threads
 
 ENCODE_ROWS = 4096
 """Rows encoded at a time where all nodes are."""
@@ -84,8 +85,9 @@ class Graph2Gauss(Configuration):
             graph, validation = hold_out(graph, self.validation_share, streams.numpy("validation"))
         sample = streams.numpy("validation sample")
         judge = None if validation is None else Validation.of(validation, measure, sample)
-        self._train(HopSampler(graph, self.hops, self.batch, streams), attributes, encoder, judge)
-        parts = [encoder.embed(attributes)] + ([] if new is None else [encoder.embed(scale(new))])
+        with using_threads(1):
+            self._train(HopSampler(graph, self.hops, self.batch, streams), attributes, encoder, judge)
+            parts = [encoder.embed(attributes)] + ([] if new is None else [encoder.embed(scale(new))])
         ids = with_unseen(graph.ids, 0 if new is None else new.shape[0])
         mean, variance = (np.concatenate(each) for each in zip(*parts, strict=True))
         return Embedding(ids, mean, variance, measure.name)

@@ -119,7 +119,7 @@ class Sage(GraphNetwork):
     def _layer(self, number: int, x: Tensor, hop: Hop) -> Tensor:
         own = functional.embedding(torch.from_numpy(hop.own), x)
         out = self.layers[number]((x, own), torch.from_numpy(hop.edges), (len(x), len(own)))
-        # The original brings the inner layer's vectors to length 1 as well, which lost half a point of AUC.
+        # The original brings the inner layer's vectors to length 1 as well: a point less of Cora-ML's validation AUC.
         return torch.relu(out) if number < len(self.layers) - 1 else functional.normalize(out, dim=1)
 
     def _pairs(self, adjacency: sp.csr_array, step: int) -> tuple[NodeNumbers, NodeNumbers]:

@@ -30,6 +30,10 @@ Features = Any
 Codes = npt.NDArray[np.int32]
 
 
+SPARSE_BELOW = 0.2
+"""Share of numbers that are not 0 below which sparse features are faster than dense ones."""
+
+
 @dataclass(frozen=True)
 class ClassScores:
     """F1 scores, 0 to 1, by share of the labels that were given and by trial: (shares, trials)."""
@@ -64,13 +68,18 @@ def node_classification(
     on the same splits and trials can be compared in pairs. C is chosen among `STRENGTHS` by the accuracy
     in 3-fold cross-validation within the (first 2,000) training labels.
     """
+    from threadpoolctl import threadpool_limits
+
     matrix = features_of(features) if isinstance(features, Embedding) else features
     nodes, codes = labelled(labels, matrix.shape[0])
     ascending = _checked_shares(shares, codes)
     if trials < 1:
         raise InputError(f"trials must be at least 1, not {trials}")
     rows = scaled(matrix[nodes])
-    runs = [_trial(rows, codes, streams.numpy("labels", trial), ascending) for trial in range(trials)]
+    # The solver's products are so small that threads mostly wait for each other: with two on a busy machine of two
+    # cores, 3,000 rows of 128 numbers took ten times as long as with one.
+    with threadpool_limits(1):
+        runs = [_trial(rows, codes, streams.numpy("labels", trial), ascending) for trial in range(trials)]
     micro, macro = np.array(runs).transpose(2, 1, 0)
     return ClassScores(ascending, micro, macro)
 
@@ -90,15 +99,18 @@ def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     return float(ttest_rel(one, other).pvalue)
 
 
-def features_of(embedding: Embedding) -> npt.NDArray[np.float32]:
+def features_of(embedding: Embedding) -> Features:
     """(n, L) means of points, (n, 2L) means and log-variances of Gaussians, each half of equal weight.
+
+    Points that are mostly zeros, such as raw attributes, are made sparse: most of the work is for nothing else.
 
     The paper gives Gaussians half the dimensions of points for a fair comparison, so that a node has as
     many numbers. The second half adds 0.3 to 1.3 points of micro-F1 on Cora-ML, 0.2 to 0.5 on Citeseer and
     -0.1 to 0.3 on DBLP, for shares from 0.1 to 0.9.
     """
     if embedding.variance is None:
-        return embedding.mean
+        is_sparse = np.count_nonzero(embedding.mean) < SPARSE_BELOW * embedding.mean.size
+        return sp.csr_array(embedding.mean) if is_sparse else embedding.mean
     return np.hstack([scaled(embedding.mean), scaled(np.log(embedding.variance))])
 
 

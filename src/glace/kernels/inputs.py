@@ -71,12 +71,14 @@ def _holds(values: Any, begin: Any, end: Any, wanted: Any) -> Any:
 
 
 @compiled
-def joined(attributes: Any, width: Any, nodes: Any, means: Any, unit: Any, dropout: Any, seed: Any) -> Any:
+def joined(
+    attributes: Any, width: Any, nodes: Any, means: Any, unit: Any, dropout: Any, seed: Any, slots: Any
+) -> Any:
     """CSR arrays of the rows [x_i, mean of x_k over the neighbours k of i], 2 * width columns.
 
     `means` is what `neighbours` gives. Rows x are scaled to unit length if `unit`. Each entry is left out with
-    probability `dropout`, and the others are raised so that the expectation stays. A column may occur
-    several times in a row: its entries add up.
+    probability `dropout`, and the others are raised so that the expectation stays. `slots` is a scratch array of
+    2 * width entries, all -1, and is left so.
     """
     indptr = attributes[0]
     start, found, share = means
@@ -90,12 +92,14 @@ def joined(attributes: Any, width: Any, nodes: Any, means: Any, unit: Any, dropo
     out_value = np.empty(most, np.float32)
     place = 0
     for r in range(len(nodes)):
-        out = (out_column, out_value, place)
+        out = (out_column, out_value, slots, place)
         place = _add_row(attributes, nodes[r], 0, np.float32(1), unit, dropout, seed, r, out)
         for p in range(start[r], start[r + 1]):
-            out = (out_column, out_value, place)
+            out = (out_column, out_value, slots, place)
             place = _add_row(attributes, found[p], width, share[p], unit, dropout, seed, r, out)
         out_start[r + 1] = place
+        for p in range(out_start[r], place):
+            slots[out_column[p]] = -1
     return out_start, out_column[:place], out_value[:place]
 
 
@@ -104,7 +108,7 @@ def _add_row(
     attributes: Any, node: Any, shift: Any, share: Any, unit: Any, dropout: Any, seed: Any, row: Any, out: Any
 ) -> Any:
     indptr, indices, data = attributes
-    column, value, place = out
+    column, value, slots, place = out
     begin, end = indptr[node], indptr[node + 1]
     scale = share / np.float32(1 - dropout)
     if unit:
@@ -117,7 +121,11 @@ def _add_row(
         # 2 and on: 0 and 1 decided on the row's neighbours.
         if dropout > 0.0 and uniform(seed, row, p + 2) < dropout:
             continue
-        column[place] = indices[p] + shift
-        value[place] = data[p] * scale
-        place += 1
+        wanted = indices[p] + shift
+        if slots[wanted] < 0:
+            slots[wanted] = place
+            column[place] = wanted
+            value[place] = 0.0
+            place += 1
+        value[slots[wanted]] += data[p] * scale
     return place

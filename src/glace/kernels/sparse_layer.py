@@ -19,9 +19,16 @@ def product(indptr: Any, indices: Any, data: Any, rows: Any, weight: Any, bias: 
     for r in prange(len(rows)):
         for h in range(out.shape[1]):
             out[r, h] = bias[h]
-        for p in range(indptr[rows[r]], indptr[rows[r] + 1]):
-            value = data[p]
-            column = indices[p]
+        begin, end = indptr[rows[r]], indptr[rows[r] + 1]
+        fours = begin + (end - begin) // 4 * 4
+        # Four entries at a time: the sum is read and written once for all of them.
+        for p in range(begin, fours, 4):
+            a, b, c, d = indices[p], indices[p + 1], indices[p + 2], indices[p + 3]
+            x, y, z, w = data[p], data[p + 1], data[p + 2], data[p + 3]
+            for h in range(out.shape[1]):
+                out[r, h] += (x * weight[a, h] + y * weight[b, h]) + (z * weight[c, h] + w * weight[d, h])
+        for p in range(fours, end):
+            column, value = indices[p], data[p]
             for h in range(out.shape[1]):
                 out[r, h] += value * weight[column, h]
 
@@ -67,8 +74,16 @@ def touched_gradient(start: Any, batch_row: Any, value: Any, upstream: Any, grad
     """gradient[c] = sum of value * upstream over the entries of the c-th touched column; (C, H)."""
     for c in prange(len(gradient)):
         gradient[c, :] = 0.0
-        for p in range(start[c], start[c + 1]):
+        fours = start[c] + (start[c + 1] - start[c]) // 4 * 4
+        for p in range(start[c], fours, 4):
             # Read into locals first: indexing with batch_row[p] inside the loop keeps it from being vectorised.
+            i, j, k, m = batch_row[p], batch_row[p + 1], batch_row[p + 2], batch_row[p + 3]
+            x, y, z, w = value[p], value[p + 1], value[p + 2], value[p + 3]
+            for h in range(gradient.shape[1]):
+                gradient[c, h] += (x * upstream[i, h] + y * upstream[j, h]) + (
+                    z * upstream[k, h] + w * upstream[m, h]
+                )
+        for p in range(fours, start[c + 1]):
             row, factor = batch_row[p], value[p]
             for h in range(gradient.shape[1]):
                 gradient[c, h] += factor * upstream[row, h]

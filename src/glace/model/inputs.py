@@ -54,6 +54,7 @@ class Inputs:
     ) -> None:
         self.shape, self.attributes, self.scaling = shape, attributes, scaling
         self.adjacency = _no_edges(attributes.shape[0]) if adjacency is None else adjacency
+        self._slots = np.full(shape.columns if shape.sparse else 0, -1, dtype=np.int64)
 
     def __len__(self) -> int:
         return int(self.attributes.shape[0])
@@ -75,9 +76,16 @@ class Inputs:
 
     def _sparse(self, nodes: NodeNumbers, neighbours: Means, dropout: float, seed: int) -> sp.csr_array:
         start, column, value = kernels.joined(
-            _arrays(self.attributes), self.shape.width, nodes, neighbours, self.scaling.unit, dropout, seed
+            _arrays(self.attributes),
+            self.shape.width,
+            nodes,
+            neighbours,
+            self.scaling.unit,
+            dropout,
+            seed,
+            self._slots,
         )
-        # scipy's constructor would check and copy; a column may occur twice in a row, which kernels do not mind.
+        # scipy's constructor would check and copy.
         rows = sp.csr_array((len(nodes), self.shape.columns), dtype=np.float32)
         rows.indptr, rows.indices, rows.data = start, column, value
         return rows

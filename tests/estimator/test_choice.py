@@ -1,0 +1,324 @@
+"""Options left to `auto`: who is tried against whom, who wins, and that a real fit tells and keeps the outcome."""
+
+import hashlib
+
+import numpy as np
+import polars as pl
+import pytest
+
+import glace
+from glace.errors import InputError
+from glace.estimator import choice as choices
+from glace.estimator import fitting
+from glace.estimator.choice import RIVALS, START, WITHOUT_ATTRIBUTES, Choice, Judged, Trial, choose
+from glace.estimator.fitting import part_of
+from glace.estimator.settings import Settings
+from glace.evaluation.link_prediction import link_prediction
+from glace.graph.split import HeldOut
+from glace.sampling.edges import EdgeSampler
+from glace.training.history import Progress
+from tests.conftest import small
+
+TRUTH = np.arange(400) < 200
+OPEN = {"neighbors": "auto", "neighbor_dropout": "auto", "dropout": "auto", "offset": "auto"}
+
+
+def judged(quality: float, name: str = "") -> Judged:
+    """A trial that tells this share of the edges from all non-edges, and cannot tell the others."""
+    near = np.where(TRUTH & (np.arange(400) < 200 * quality), 1.0, 0.0)
+    return Judged({"name": np.array([name])}, near, TRUTH)
+
+
+class Judge:
+    """Judges settings by a function, and remembers which came."""
+
+    def __init__(self, quality):
+        self.quality, self.seen = quality, []
+
+    def __call__(self, settings):
+        asked = {name: settings.flat()[name] for name in OPEN}
+        self.seen.append(asked)
+        return judged(self.quality(asked), str(len(self.seen)))
+
+
+def decide(quality, has_attributes=True, **options):
+    judge = Judge(quality)
+    found, best = choose(Settings.of(OPEN | options), has_attributes, judge)
+    return found, best, judge.seen
+
+
+def test_the_first_settings_stay_where_nobody_is_better():
+    found, best, seen = decide(lambda _: 0.5)
+    assert found.options == START
+    assert seen[0] == START
+    assert [(trial.option, trial.value) for trial in found.trials] == [("", None), *RIVALS]
+    assert [trial.kept for trial in found.trials] == [True, *[False] * len(RIVALS)]
+    assert seen[1:] == [START | {name: value} for name, value in RIVALS], (
+        "each changes one option of the best"
+    )
+    assert best is not None
+    assert best.weights["name"] == ["1"]
+    assert found.trials[0].auc == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("option", "value"), RIVALS)
+def test_a_rival_that_is_clearly_better_wins(option, value):
+    found, best, seen = decide(lambda asked: 0.9 if asked[option] == value else 0.5)
+    assert found.options == START | {option: value}
+    (winner,) = (trial for trial in found.trials[1:] if trial.kept)
+    assert (winner.option, winner.value, winner.auc) == (option, value, pytest.approx(0.95))
+    assert best is not None
+    assert best.auc() == pytest.approx(0.95)
+    place = [name for name, _ in RIVALS].index(option)
+    assert all(asked[option] == value for asked in seen[place + 1 :]), "later rivals start from the winner"
+
+
+def test_winners_add_up():
+    found, best, _ = decide(lambda asked: 0.3 + 0.2 * sum(asked[name] == value for name, value in RIVALS[:1]))
+    assert found.options == START | dict(RIVALS[:1])
+    both = {name: value for name, value in RIVALS if name in ("dropout", "offset")}
+    found, best, _ = decide(lambda asked: 0.3 + 0.2 * sum(asked[name] == both[name] for name in both))
+    assert found.options == START | both
+    assert best is not None
+    assert best.auc() == pytest.approx(0.85)
+
+
+def test_a_rival_wins_only_above_the_standard_error():
+    """One more edge of 200 is within the error of the difference, which is 1 in 200 as well; four more are not."""
+    for more, wins in ((0, False), (1, False), (4, True)):
+        found, _, _ = decide(lambda asked, more=more: 0.5 + more / 200 * (asked["offset"] == 0.0))
+        assert found.trials[-1].kept == wins, more
+    assert judged(0.52).is_better_than(judged(0.5))
+    assert not judged(0.5).is_better_than(judged(0.5))
+    assert not judged(0.5).is_better_than(judged(0.52))
+
+
+def test_dropping_neighbors_is_not_tried_where_there_are_none():
+    _, _, seen = decide(lambda _: 0.5, neighbors="none")
+    assert all(asked["neighbor_dropout"] == START["neighbor_dropout"] for asked in seen)
+    order = [name for name, _ in RIVALS]
+    if order.index("neighbors") < order.index("neighbor_dropout"):
+        found, _, _ = decide(lambda asked: 0.9 if asked["neighbors"] == "none" else 0.5)
+        assert "neighbor_dropout" not in [trial.option for trial in found.trials]
+
+
+def test_dropping_neighbors_is_not_tried_after_none_won(monkeypatch):
+    rivals = (("neighbors", "none"), ("neighbor_dropout", 0.0), ("dropout", 0.0))
+    monkeypatch.setattr(choices, "RIVALS", rivals)
+    found, _, _ = decide(lambda asked: 0.9 if asked["neighbors"] == "none" else 0.5)
+    assert [trial.option for trial in found.trials] == ["", "neighbors", "dropout"]
+    found, _, _ = decide(lambda asked: 0.5)
+    assert [trial.option for trial in found.trials] == ["", "neighbors", "neighbor_dropout", "dropout"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"dropout": 0.1}, {"neighbors": "mean"}, {"offset": 2.0, "dropout": 0.2}, {"neighbor_dropout": 0.9}],
+)
+def test_what_is_set_is_never_tried(given):
+    found, _, seen = decide(lambda _: 0.5, **given)
+    assert all(asked | given == asked for asked in seen)
+    assert not set(given) & set(found.options)
+    assert not set(given) & {trial.option for trial in found.trials}
+
+
+def test_where_all_is_set_nothing_is_tried():
+    settled = {"neighbors": "mean", "neighbor_dropout": 0.5, "dropout": 0.3, "offset": "learned"}
+    found, best, seen = decide(lambda _: 0.5, **settled)
+    assert (found, best, seen) == (Choice({}), None, [])
+
+
+def test_without_attributes_nothing_of_a_node_is_hidden():
+    found, _, seen = decide(lambda _: 0.5, has_attributes=False)
+    assert found.options == START | WITHOUT_ATTRIBUTES
+    assert all(asked | WITHOUT_ATTRIBUTES == asked for asked in seen)
+    assert {trial.option for trial in found.trials} <= {"", "offset"}
+
+
+def test_a_choice_is_plain_data():
+    found = Choice(
+        {"offset": 0.0, "neighbors": "none"}, (Trial("", None, 0.7, True), Trial("offset", 0.0, 0.8, True))
+    )
+    assert Choice.from_json(found.to_json()) == found
+    assert Choice.from_json(Choice({}).to_json()) == Choice({})
+
+
+def test_many_runs_are_heard_of_as_one():
+    heard: list[Progress] = []
+    for part in range(3):
+        listener = part_of(heard.append, part, 3)
+        assert listener is not None
+        for done in (0.5, 1.0):
+            listener(Progress(1, done, 0.1, 0.01, 1.0, None))
+    assert [progress.done for progress in heard] == pytest.approx([1 / 6, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])
+    assert part_of(None, 0, 3) is None
+
+
+# Real fits
+
+AUTO = small(max_steps=60, validate_every=10, **OPEN)
+
+
+@pytest.fixture(scope="module")
+def chosen(planted):
+    return glace.GLACE(**AUTO).fit(planted)
+
+
+def digest(model, path):
+    model.save(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_fit_tells_what_it_chose(chosen):
+    found = chosen.choice_
+    assert set(found.options) == set(OPEN)
+    assert found.trials[0].option == ""
+    assert len(found.trials) >= 4
+    assert all(0.5 < trial.auc <= 1 for trial in found.trials)
+    assert chosen.get_params()["neighbors"] == "auto", "the options stay as they were given"
+    config = chosen.network_.config
+    assert {name: getattr(config, name) for name in OPEN} == found.options
+    assert chosen.network_.shape.neighbors == (found.options["neighbors"] == "mean")
+
+
+def test_a_run_starts_from_the_trial_that_won(chosen):
+    best = max(trial.auc for trial in chosen.choice_.trials if trial.kept)
+    first = chosen.history_.looks[0]
+    assert (first.step, first.auc) == (0, pytest.approx(best))
+    assert chosen.history_.best.auc >= best
+
+
+def test_the_same_seed_chooses_the_same(chosen, planted, tmp_path):
+    again = glace.GLACE(**AUTO).fit(planted)
+    assert again.choice_ == chosen.choice_
+    assert digest(again, tmp_path / "a") == digest(chosen, tmp_path / "b")
+
+
+def test_a_choice_is_saved_and_loaded(chosen, planted, tmp_path):
+    chosen.save(tmp_path / "m")
+    loaded = glace.load(tmp_path / "m")
+    assert loaded.choice_ == chosen.choice_
+    assert digest(loaded, tmp_path / "again") == digest(chosen, tmp_path / "m")
+    np.testing.assert_array_equal(
+        loaded.transform(planted.attributes).mean, chosen.transform(planted.attributes).mean
+    )
+
+
+class Interrupted(Exception):
+    pass
+
+
+def stop_in_the_run(step, trials):
+    """Interrupt at this step of the run that follows the trials."""
+    begun = []
+
+    def listen(progress):
+        if progress.step == 1:
+            begun.append(progress)
+        if len(begun) > trials and progress.step == step:
+            raise Interrupted
+
+    return listen
+
+
+@pytest.mark.parametrize("stop", [1, 33])
+def test_a_run_goes_on_with_what_was_chosen(chosen, planted, tmp_path, stop):
+    saved = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0}
+    listener = stop_in_the_run(stop, len(chosen.choice_.trials))
+    with pytest.raises(Interrupted):
+        glace.GLACE(**AUTO).fit(planted, listener=listener, **saved)
+    assert (tmp_path / "run").exists() == (stop > 1), (
+        "a checkpoint comes after the listener heard of the step"
+    )
+    heard: list[int] = []
+    resumed = glace.GLACE(**AUTO).fit(
+        planted, resume=True, listener=lambda progress: heard.append(progress.step), **saved
+    )
+    if stop > 1:
+        assert heard == list(range(stop, 61)), "nothing is tried again"
+    assert resumed.choice_ == chosen.choice_
+    assert digest(resumed, tmp_path / "resumed") == digest(chosen, tmp_path / "whole")
+
+
+def test_without_held_out_edges_the_first_choice_is_taken(planted):
+    model = glace.GLACE(**AUTO | {"validation_share": 0, "max_steps": 3}).fit(planted)
+    assert model.choice_ == Choice(START)
+    bare = glace.GLACE(**AUTO | {"validation_share": 0, "max_steps": 3}).fit(planted.without_attributes())
+    assert bare.choice_ == Choice(START | WITHOUT_ATTRIBUTES)
+
+
+def test_trials_are_short_and_keep_to_the_clock(planted):
+    heard: list[int] = []
+    options = AUTO | {
+        "max_steps": 50,
+        "patience": 1000,
+        "dropout": 0.0,
+        "neighbors": "none",
+        "neighbor_dropout": 0.0,
+    }
+    glace.GLACE(**options).fit(planted, listener=lambda progress: heard.append(progress.step))
+    trial = range(1, round(50 * choices.TRIAL_SHARE) + 1)
+    assert heard == [*trial, *trial, *range(1, 51)]
+    brief = glace.GLACE(**options | {"max_steps": None, "max_seconds": 0.5}).fit(planted)
+    assert brief.history_.seconds < 2
+
+
+# Pairs given to be judged by
+
+
+@pytest.fixture(scope="module")
+def split(planted):
+    return glace.hold_out(planted, 0.1, np.random.default_rng(5))
+
+
+def test_given_pairs_are_what_a_fit_is_judged_by(split):
+    rest, held_out = split
+    model = glace.GLACE(**small(max_steps=40, validate_every=10)).fit(rest, validation=held_out)
+    assert model.history_.best is not None
+    assert model.history_.best.auc == pytest.approx(link_prediction(model.embedding_, held_out).auc, abs=1e-6)
+    unlearnable = HeldOut(held_out.non_edges, held_out.edges)
+    turned = glace.GLACE(**small(max_steps=40, validate_every=10)).fit(rest, validation=unlearnable)
+    assert turned.history_.looks[-1].auc < 0.5
+
+
+def test_given_pairs_leave_all_edges_to_training(split, monkeypatch):
+    rest, held_out = split
+    drawn = []
+
+    def heard(graph, *more):
+        drawn.append(graph)
+        return EdgeSampler(graph, *more)
+
+    monkeypatch.setattr(fitting, "EdgeSampler", heard)
+    glace.GLACE(**small(max_steps=1)).fit(rest, validation=held_out)
+    assert drawn[0].num_edges == rest.num_edges
+    glace.GLACE(**small(max_steps=1)).fit(rest)
+    assert drawn[1].num_edges < rest.num_edges
+
+
+def test_given_pairs_move_with_their_nodes(split):
+    """The same graph with its rows in another order: the pairs have other numbers and mean the same nodes."""
+    rest, held_out = split
+    names = np.array([f"node {number:03}" for number in range(400)])
+    edges = pl.DataFrame({"source": names[rest.edges()[:, 0]], "target": names[rest.edges()[:, 1]]})
+    rows = pl.DataFrame({"id": names}).hstack(pl.DataFrame(rest.attributes.toarray()))
+    order = np.random.default_rng(0).permutation(400)
+    place = np.argsort(order)
+    options = small(max_steps=30, validate_every=5)
+    plain = glace.GLACE(**options).fit(glace.from_tables(edges, rows), validation=held_out)
+    moved = HeldOut(place[held_out.edges], place[held_out.non_edges])
+    mixed = glace.GLACE(**options).fit(glace.from_tables(edges, rows[order]), validation=moved)
+    assert [look.auc for look in mixed.history_.looks] == [look.auc for look in plain.history_.looks]
+    np.testing.assert_array_equal(mixed.embedding_.mean[place], plain.embedding_.mean)
+
+
+def test_a_checkpoint_with_other_pairs_is_refused(split, tmp_path):
+    rest, held_out = split
+    saved = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0}
+    model = glace.GLACE(**small(max_steps=5))
+    model.fit(rest, validation=held_out, **saved)
+    other = HeldOut(held_out.edges[1:], held_out.non_edges)
+    for pairs in (other, None):
+        with pytest.raises(InputError, match="another run: validation was '.*' and is"):
+            model.fit(rest, validation=pairs, resume=True, **saved)
+    assert model.fit(rest, validation=held_out, resume=True, **saved).history_.step == 5

@@ -1,0 +1,275 @@
+"""What encoders are given of a node, against plain numpy; what a step of training hides stays hidden."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import glace
+from glace.estimator.fitting import inputs_of
+from glace.model.config import ModelConfig
+from glace.model.encoders import InputShape
+from glace.model.heads import VARIANCE_FLOOR
+from glace.model.inputs import NEIGHBORS_A_STEP, Inputs, Scaling, Veil, partners
+from glace.model.network import Network
+from glace.rng import Streams
+from glace.sampling.config import SamplingConfig
+from glace.sampling.edges import EdgeSampler
+from glace.training.config import TrainingConfig
+from glace.training.loop import Trainer
+
+NO_PAIRS = np.empty((0, 2), np.int64)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Weighted; attributes of one node are empty, and two nodes have no edges."""
+    plain = glace.datasets.planted(60, communities=3, degree=6, attributes=30, words=6, seed=1)
+    edges = plain.edges()[(plain.edges() < 58).all(axis=1)]
+    weights = np.random.default_rng(0).random(len(edges)) + 0.1
+    x = sp.csr_array(sp.csr_array(plain.features()).multiply((np.arange(60) != 4)[:, None]))
+    return glace.from_arrays(edges, x, weights=weights, ids=range(60))
+
+
+def network_of(graph, neighbors="mean", **options):
+    x = graph.features()
+    config = ModelConfig(
+        dim=4,
+        hidden=8,
+        members=1,
+        neighbors=neighbors,
+        **{"neighbor_dropout": 0, "dropout": 0, "offset": 4.0} | options,
+    )
+    shape = InputShape(x.shape[1], sp.issparse(x), neighbors == "mean")
+    network = Network(shape, config, "symmetric_kl", Streams(0))
+    network.standardize(x)
+    return network
+
+
+def dense(graph):
+    return dataclasses.replace(graph, attributes=graph.attributes.toarray())
+
+
+def unit_rows(x):
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-30)
+
+
+def mean_of_neighbors(adjacency, x):
+    total = adjacency.sum(axis=1, keepdims=True)
+    return np.where(total > 0, adjacency @ x / np.where(total > 0, total, 1), 0)
+
+
+def as_array(rows):
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+def oracle(graph, adjacency=None):
+    """All rows, scaled and joined, in float64."""
+    adjacency = graph.adjacency.toarray() if adjacency is None else adjacency
+    x = as_array(graph.features()).astype(np.float64)
+    if sp.issparse(graph.features()):
+        x = unit_rows(x)
+        return np.hstack([x, mean_of_neighbors(adjacency, x)])
+    deviation = x.std(axis=0)
+    x = (x - x.mean(axis=0)) / np.where(deviation == 0, 1, deviation)
+    return np.hstack([x, mean_of_neighbors(adjacency, x)])
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_rows_are_the_scaled_attributes_and_the_mean_of_the_neighbors(graph, is_dense):
+    graph = dense(graph) if is_dense else graph
+    nodes = np.array([58, 3, 4, 10, 3])
+    rows = inputs_of(network_of(graph), graph).rows(nodes)
+    assert sp.issparse(rows) != is_dense
+    assert as_array(rows).dtype == np.float32
+    np.testing.assert_allclose(as_array(rows), oracle(graph)[nodes], rtol=1e-4, atol=1e-5)
+    assert (as_array(rows)[0, 30:] == 0).all(), "a node without edges has no mean"
+
+
+def test_sparse_and_dense_rows_of_the_same_numbers_are_equal(graph):
+    found = [
+        as_array(inputs_of(network_of(each, normalize=False), each).rows(np.arange(60)))
+        for each in (graph, dense(graph))
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_constant_column_is_only_moved(graph):
+    x = graph.attributes.toarray()
+    x[:, 2] = 7
+    changed = dataclasses.replace(graph, attributes=x)
+    rows = inputs_of(network_of(changed), changed).rows(np.arange(58))
+    assert np.isfinite(rows).all()
+    np.testing.assert_allclose(rows[:, [2, 32]], 0, atol=1e-5)
+
+
+def test_without_neighbors_a_row_is_the_attributes_alone(graph):
+    rows = inputs_of(network_of(graph, "none"), graph).rows(np.arange(60))
+    np.testing.assert_allclose(rows.toarray(), oracle(graph)[:, :30], rtol=1e-5, atol=1e-7)
+
+
+def test_new_nodes_have_no_neighbors(graph):
+    rows = network_of(graph).inputs(graph.features(), None).rows(np.arange(60)).toarray()
+    np.testing.assert_allclose(rows[:, :30], oracle(graph)[:, :30], rtol=1e-5, atol=1e-7)
+    assert (rows[:, 30:] == 0).all()
+
+
+def test_neighbors_are_so_whichever_way_an_edge_points(graph):
+    directed = glace.from_arrays(graph.edges(), graph.attributes, ids=range(60), directed=True)
+    both = directed.adjacency.toarray() + directed.adjacency.T.toarray()
+    rows = inputs_of(network_of(directed), directed).rows(np.arange(60))
+    np.testing.assert_allclose(rows.toarray(), oracle(directed, both), rtol=1e-4, atol=1e-6)
+
+
+# What a step hides
+
+
+def veil(dropout=0.0, neighbor_dropout=0.0, pairs=NO_PAIRS, seed=5):
+    return Veil(seed, dropout, neighbor_dropout, pairs)
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_both_ends_of_a_pair_do_not_see_each_other(graph, is_dense, monkeypatch):
+    monkeypatch.setattr("glace.model.inputs.NEIGHBORS_A_STEP", 1000)
+    graph = dense(graph) if is_dense else graph
+    pairs = graph.edges()[::7]
+    nodes = np.unique(np.concatenate([pairs.ravel(), [2, 4, 59]]))
+    rest = graph.adjacency.toarray()
+    rest[pairs[:, 0], pairs[:, 1]] = rest[pairs[:, 1], pairs[:, 0]] = 0
+    for listed in (pairs, pairs[:, ::-1], np.concatenate([pairs, pairs])):
+        rows = inputs_of(network_of(graph), graph).rows(nodes, veil(pairs=listed))
+        np.testing.assert_allclose(as_array(rows), oracle(graph, rest)[nodes], rtol=1e-4, atol=1e-5)
+
+
+def means_seen(graph, nodes, hidden):
+    """Which nodes have a part in each row's mean: attributes are the nodes' own numbers."""
+    bare = graph.without_attributes()
+    rows = inputs_of(network_of(bare), bare).rows(nodes, hidden).toarray()
+    return rows[:, bare.num_nodes :] > 0
+
+
+def test_a_step_looks_at_few_neighbors(graph):
+    seen = means_seen(graph, np.arange(60), veil())
+    degrees = np.diff(graph.adjacency.indptr)
+    np.testing.assert_array_equal(seen.sum(axis=1), np.minimum(degrees, NEIGHBORS_A_STEP))
+    assert degrees.max() > NEIGHBORS_A_STEP
+
+
+def test_neighbors_of_a_share_of_the_nodes_are_dropped(graph):
+    counts = [
+        means_seen(graph, np.arange(58), veil(neighbor_dropout=0.4, seed=seed)).any(axis=1).mean()
+        for seed in range(60)
+    ]
+    joined = (np.diff(graph.adjacency.indptr)[:58] > 0).mean()
+    assert np.mean(counts) == pytest.approx(0.6 * joined, abs=0.03)
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_dropout_keeps_the_expectation(graph, is_dense, monkeypatch):
+    monkeypatch.setattr("glace.model.inputs.NEIGHBORS_A_STEP", 1000)
+    graph = dense(graph) if is_dense else graph
+    inputs, nodes = inputs_of(network_of(graph), graph), np.arange(10)
+    whole = as_array(inputs.rows(nodes))
+    drawn = [as_array(inputs.rows(nodes, veil(dropout=0.3, seed=seed))) for seed in range(1500)]
+    np.testing.assert_allclose(np.mean(drawn, axis=0), whole, atol=0.06 * np.abs(whole).max())
+    own = whole[:, :30]
+    gone = np.mean([(each[:, :30][own != 0] == 0).mean() for each in drawn])
+    assert gone == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_the_same_veil_hides_the_same(graph, is_dense):
+    graph = dense(graph) if is_dense else graph
+    inputs, nodes = inputs_of(network_of(graph), graph), np.arange(40)
+    first, again, other = (
+        as_array(inputs.rows(nodes, veil(0.3, 0.5, graph.edges()[:5], seed))) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@given(st.data())
+def test_partners_are_the_other_ends(data):
+    nodes = np.array(sorted(data.draw(st.sets(st.integers(0, 50), min_size=2, max_size=12))))
+    ends = st.sampled_from(nodes.tolist())
+    pairs = np.array(data.draw(st.lists(st.tuples(ends, ends), max_size=15)), dtype=np.int64).reshape(-1, 2)
+    start, other = partners(nodes, pairs)
+    assert (start[0], start[-1], len(start)) == (0, len(other), len(nodes) + 1)
+    for place, node in enumerate(nodes):
+        wanted = [b for a, b in pairs if a == node] + [a for a, b in pairs if b == node]
+        assert sorted(other[start[place] : start[place + 1]]) == sorted(wanted)
+
+
+# Networks that see neighbors
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_gaussians_of_a_network_with_neighbors_are_those_of_its_formula(graph, is_dense, monkeypatch):
+    monkeypatch.setattr("glace.model.network.ENCODE_ROWS", 7)
+    graph = dense(graph) if is_dense else graph
+    network = network_of(graph)
+    own, context = network.embed(inputs_of(network, graph), np.arange(60))
+    weights = {name: value.astype(np.float64) for name, value in network.weights().items()}
+    layer, head = "encoders.first.input.", "encoders.first.heads.0."
+    u = np.maximum(oracle(graph) @ weights[f"{layer}weight"] + weights[f"{layer}bias"], 0)
+    mean, spread = (
+        u @ weights[f"{head}{part}.weight"] + weights[f"{head}{part}.bias"] for part in ("mean", "variance")
+    )
+    np.testing.assert_allclose(own.mean, mean, rtol=1e-3, atol=1e-5)
+    variance = np.where(spread > 0, spread, np.expm1(np.minimum(spread, 0))) + 1 + VARIANCE_FLOOR
+    np.testing.assert_allclose(own.variance, variance, rtol=1e-4)
+    assert context is None
+
+
+def test_an_edge_of_the_batch_is_in_the_mean_of_neither_end(planted):
+    """The answer must not stand in the input: seen from every batch of a run, in both directions."""
+    bare = planted.without_attributes()
+    network = network_of(bare)
+    sampler = EdgeSampler(bare, SamplingConfig(batch=64, pool=32), Streams(0))
+    trainer = Trainer(network, inputs_of(network, bare), sampler, None, TrainingConfig(max_steps=3))
+    seen = []
+    rows = trainer.inputs.rows
+
+    def heard(nodes, hidden=None):
+        seen.append((nodes, rows(nodes, hidden).toarray()[:, bare.num_nodes :]))
+        return rows(nodes, hidden)
+
+    trainer.inputs.rows = heard  # type: ignore[method-assign]
+    trainer.run()
+    for step in range(3):
+        batch = sampler.batch(step)
+        nodes, means = seen[step]
+        for a, b in zip(batch.anchors, batch.targets, strict=True):
+            assert means[np.searchsorted(nodes, a), b] == 0
+            assert means[np.searchsorted(nodes, b), a] == 0
+        assert means.sum() > 0.5 * len(nodes), "others are there"
+
+
+def test_training_without_leaving_edges_out_would_leak(planted):
+    """What the test above looks for is there once the pairs are not hidden."""
+    edges = planted.edges()[:40]
+    nodes = np.unique(edges)
+    seen = means_seen(planted, nodes, veil())
+    at = np.searchsorted(nodes, edges[:, 0])
+    assert seen[at, edges[:, 1]].any()
+
+
+def test_inputs_know_their_size_and_scale_nothing_unasked():
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    inputs = Inputs(InputShape(2, False), x, None, Scaling(unit=False))
+    assert len(inputs) == 3
+    np.testing.assert_array_equal(inputs.rows(np.array([2, 0])), x[[2, 0]])
+
+
+def test_the_scale_of_dense_columns_travels_with_the_weights(graph):
+    graph = dense(graph)
+    network = network_of(graph)
+    other = Network(network.shape, network.config, "symmetric_kl", Streams(9))
+    other.set_weights(network.weights())
+    assert torch.equal(other.shift, network.shift)
+    assert torch.equal(other.scale, network.scale)
+    assert network.shift.abs().sum() > 0
