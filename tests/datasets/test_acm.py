@@ -5,6 +5,7 @@ import itertools
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,7 +151,7 @@ def test_papers_that_cite_each_other_have_two_edges(tmp_path):
 # attributes
 
 
-def tf_idf(texts: list[str], words: list[str]) -> np.ndarray:
+def tf_idf(texts: list[str], words: list[str]) -> Any:
     """(texts, words) by the formula: (1 + log tf) (1 + log((1 + n) / (1 + df))), rows of unit length."""
     counts = [Counter(re.findall(WORD, text.lower())) for text in texts]
     tf = np.array([[count[word] for word in words] for count in counts], dtype=float)
@@ -166,7 +167,8 @@ def test_attributes_are_the_tf_idf_of_the_abstracts(source):
     assert graph.vocabulary is not None
     words = list(graph.vocabulary.words)
     assert {"query", "shader", "packet"} <= set(words) <= set(" ".join(TOPICS).split()) | {"it's"}
-    np.testing.assert_allclose(graph.attributes.toarray(), tf_idf(texts, words), rtol=1e-6)
+    attributes: Any = graph.attributes
+    np.testing.assert_allclose(attributes.toarray(), tf_idf(texts, words), rtol=1e-6)
 
 
 def test_attributes_agree_with_scikit_learn(source):
@@ -177,7 +179,8 @@ def test_attributes_agree_with_scikit_learn(source):
     ]
     oracle = TfidfVectorizer(token_pattern=WORD, stop_words="english", sublinear_tf=True, min_df=2)
     expected = oracle.fit_transform(kept).toarray()
-    np.testing.assert_allclose(build_acm(source).attributes.toarray(), expected, rtol=1e-6)
+    attributes: Any = build_acm(source).attributes
+    np.testing.assert_allclose(attributes.toarray(), expected, rtol=1e-6)
 
 
 # reading
