@@ -50,12 +50,13 @@ class Screen:
         from rich.progress import Progress as Bars
 
         text = TextColumn("{task.fields[figures]}")
-        parts = (TextColumn("training"), BarColumn(bar_width=12), text)
+        parts = (TextColumn("{task.description:8}"), BarColumn(bar_width=12), text)
         with Bars(*parts, console=self.console, disable=self.quiet, refresh_per_second=4) as bars:
             task = bars.add_task("training", total=1.0, figures="")
 
             def listen(progress: "Progress") -> None:
-                bars.update(task, completed=progress.done, figures=_figures(progress))
+                figures = _figures(progress)
+                bars.update(task, completed=progress.done, figures=figures, description=progress.stage)
 
             yield listen
             bars.update(task, completed=1.0)  # early stopping ends a run before its limit

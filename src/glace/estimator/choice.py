@@ -1,7 +1,7 @@
 """Options left to `auto`: short runs on the graph itself decide, by its held-out edges.
 
 No setting is best on every graph. The first trial has the settings that did well on most; each rival changes one
-option of the best so far, and wins only if it tells held-out edges better by more than the standard error of the
+option of the best so far, and wins only if it tells held-out edges better by more than two standard errors of the
 difference: on a small graph, where that cannot be known, the first settings stay.
 """
 
@@ -19,7 +19,7 @@ from glace.model.config import ModelConfig
 START: dict[str, Any] = {
     "neighbors": "mean",
     "neighbor_dropout": 0.5,
-    "dropout": 0.3,
+    "dropout": 0.5,
     "offset": "learned",
 }
 RIVALS: tuple[tuple[str, Any], ...] = (
@@ -31,8 +31,13 @@ RIVALS: tuple[tuple[str, Any], ...] = (
 WITHOUT_ATTRIBUTES: dict[str, Any] = {"neighbors": "none", "neighbor_dropout": 0.0, "dropout": 0.0}
 """What is hidden of a node that is known by its identity alone is all of it."""
 
-TRIAL_SHARE = 0.125
-"""Length of a trial as a share of the run that follows."""
+TRIAL_SHARE, MOST_TRIAL_STEPS = 0.75, 375
+"""Length of a trial: a share of the steps of the run that follows, and so many at most."""
+ERRORS = 2.0
+"""With one, every sixth rival that is no better would win, and the first settings are the ones that new nodes are
+embedded best with."""
+TRIAL_SECONDS = 0.08
+"""Where the run is limited in time, the share of it that a trial takes: five leave more than half to the run."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,9 @@ class Judged:
         return link_scores(self.near, self.truth).auc
 
     def is_better_than(self, other: "Judged") -> bool:
-        """Whether its AUC is higher by more than the standard error of the difference."""
+        """Whether its AUC is higher by more than `ERRORS` standard errors of the difference."""
         difference, error = auc_difference(self.near, other.near, self.truth)
-        return difference > error
+        return difference > ERRORS * error
 
 
 @dataclass(frozen=True)

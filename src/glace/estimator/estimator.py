@@ -1,5 +1,6 @@
 """GLACE and LACE: fit on a graph, transform new attributes, save, load."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -156,11 +157,12 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         return Fitting.of(graph, settings, measure, validation)
 
     def _begun(self, fitting: Fitting, listener: Listener | None) -> Trainer:
+        began = time.perf_counter()
         choice, trial = fitting.choose(listener)
         self.choice_: Choice = choice
         trainer = fitting.trainer(fitting.settings.changed(self.choice_.options))
         if trial is not None:
-            trainer.start_from(trial.weights)
+            trainer.start_from(trial.weights, time.perf_counter() - began)
         return trainer
 
     def _resumed(self, fitting: Fitting, state: State, notes: dict[str, Any]) -> Trainer:

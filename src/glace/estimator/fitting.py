@@ -1,12 +1,20 @@
 """One fit on one graph: what is trained on, what it is judged by, and the trials that settle open options."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import scipy.sparse as sp
 
-from glace.estimator.choice import TRIAL_SHARE, Choice, Judged, choose, first_choice, rivals
+from glace.estimator.choice import (
+    MOST_TRIAL_STEPS,
+    TRIAL_SECONDS,
+    TRIAL_SHARE,
+    Choice,
+    Judged,
+    choose,
+    first_choice,
+    rivals,
+)
 from glace.estimator.settings import Settings
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
@@ -54,9 +62,13 @@ class Fitting:
 
     def _trial(self, settings: Settings, listener: Listener | None) -> Judged:
         assert self.validation is not None
-        limits = settings.training.max_seconds, total_steps(settings.training, self.sampler)
-        seconds, steps = (None if limit in (None, math.inf) else limit * TRIAL_SHARE for limit in limits)
-        short = {"max_seconds": seconds, "max_steps": steps and max(round(steps), 1), "max_epochs": None}
+        seconds = settings.training.max_seconds
+        steps = min(total_steps(settings.training, self.sampler) * TRIAL_SHARE, MOST_TRIAL_STEPS)
+        short = {
+            "max_seconds": None if seconds is None else seconds * TRIAL_SECONDS,
+            "max_steps": max(round(steps), 1),
+            "max_epochs": None,
+        }
         trainer = self.trainer(settings.changed(short))
         trainer.run(listener)
         near = self.validation.near(trainer.network, trainer.inputs)
@@ -82,8 +94,8 @@ def inputs_of(network: Network, graph: Graph) -> Inputs:
 
 
 def part_of(listener: Listener | None, part: int, parts: int) -> Listener | None:
-    """A listener for one of several runs, that hears of all of them as of one."""
+    """A listener for one of several trials, that hears of all of them as of one."""
     if listener is None:
         return None
     tell: Callable[[Progress], None] = listener
-    return lambda progress: tell(replace(progress, done=(part + progress.done) / parts))
+    return lambda progress: tell(replace(progress, done=(part + progress.done) / parts, stage="trials"))

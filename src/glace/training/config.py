@@ -16,7 +16,7 @@ class TrainingConfig(Configuration):
         choices=("cosine", "constant"),
     )
     max_steps: int | None = option(
-        None, "Most steps; 3000 where no limit is given.", at_least=1, kind=int, optional=True
+        None, "Most steps; 3000 or 30 epochs where no limit is given.", at_least=1, kind=int, optional=True
     )
     max_epochs: float | None = option(
         None,

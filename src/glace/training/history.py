@@ -15,6 +15,7 @@ class Progress:
     learning_rate: float
     edges_per_second: float
     validation_auc: float | None
+    stage: str = "training"
 
 
 Listener = Callable[[Progress], None]

@@ -19,7 +19,9 @@ from glace.training.optimizer import RowwiseAdam
 from glace.training.validation import Validation
 
 DEFAULT_STEPS = 3000
-"""Where no limit is given; early stopping often ends a run sooner."""
+DEFAULT_EPOCHS = 30
+"""Where no limit is given, the nearer of the two: a small graph is learned by heart long before 3,000 steps, and what
+it learns then is of no use for nodes it has not seen."""
 
 
 class Trainer:
@@ -40,9 +42,10 @@ class Trainer:
         self.best_weights: dict[str, npt.NDArray[Any]] | None = None
         self.total_steps = total_steps(config, sampler)
 
-    def start_from(self, weights: dict[str, npt.NDArray[Any]]) -> None:
-        """Begin with weights that were trained already; they stay the best unless the run finds better ones."""
+    def start_from(self, weights: dict[str, npt.NDArray[Any]], seconds: float) -> None:
+        """Begin with weights that took so long already; they stay the best unless the run finds better ones."""
         self.network.set_weights(weights)
+        self.history.seconds = seconds
         self._look()
 
     def run(self, listener: Listener | None = None, checkpoints: Checkpoints | None = None) -> History:
@@ -166,12 +169,14 @@ class _Clock:
 
 
 def total_steps(config: TrainingConfig, sampler: EdgeSampler) -> float:
-    """The smaller of the limits in steps and in epochs; without any limit, `DEFAULT_STEPS`.
+    """The smaller of the limits in steps and in epochs; without any limit, the default ones.
 
     An epoch is as many drawn edges as the graph has, an undirected one counted in both directions.
     """
-    limits = [math.inf if config.max_steps is None else config.max_steps]
-    if config.max_epochs is not None:
-        limits.append(math.ceil(config.max_epochs * sampler.positives.count / sampler.config.batch))
-    unlimited = min(limits) == math.inf and config.max_seconds is None
-    return DEFAULT_STEPS if unlimited else min(limits)
+    steps, epochs = config.max_steps, config.max_epochs
+    if steps is None and epochs is None and config.max_seconds is None:
+        steps, epochs = DEFAULT_STEPS, DEFAULT_EPOCHS
+    an_epoch = sampler.positives.count / sampler.config.batch
+    return min(
+        math.inf if steps is None else steps, math.inf if epochs is None else math.ceil(epochs * an_epoch)
+    )
