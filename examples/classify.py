@@ -10,7 +10,7 @@ import glace
 
 graph = glace.datasets.load("wordnet-nouns")
 labels = np.array(list(graph.labels or []))
-model = glace.GLACE(max_steps=300).fit(graph)
+model = glace.GLACE(max_steps=100, purpose="nodes").fit(graph)
 
 known = np.random.default_rng(0).random(graph.num_nodes) < 0.1
 classifier = LogisticRegression(max_iter=1000).fit(model.embedding_.mean[known], labels[known])

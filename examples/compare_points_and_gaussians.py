@@ -17,7 +17,7 @@ for seed in SEEDS:
     for name, method in (("GLACE, Gaussians", glace.GLACE), ("LACE, points", glace.LACE)):
         # A Gaussian of 16 dimensions has 16 means and 16 variances; the point gets as many numbers.
         dim = 16 if method is glace.GLACE else 32
-        model = method(dim=dim, hidden=64, max_steps=150, seed=seed).fit(known)
+        model = method(dim=dim, hidden=64, max_steps=80, seed=seed).fit(known)
         scores[name].append(link_prediction(model.embedding_, held_out))
     scores["attributes"].append(attribute_prediction(known, held_out))
 

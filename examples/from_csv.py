@@ -36,7 +36,7 @@ print(graph)
 for line in graph.findings.lines():
     print(" ", line)
 
-model = glace.GLACE(dim=8, hidden=64, max_steps=300).fit(graph)
+model = glace.GLACE(dim=8, hidden=64, max_steps=200, purpose="nodes").fit(graph)
 assert model.history_.best is not None
 print(f"AUC of held-out trades: {model.history_.best.auc:.2f}")
 

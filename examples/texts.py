@@ -5,7 +5,7 @@ import glace
 graph = glace.datasets.load("wordnet-nouns")
 print(graph)
 
-model = glace.GLACE(dim=32, hidden=128, max_steps=200).fit(graph)
+model = glace.GLACE(dim=32, hidden=128, max_steps=100, purpose="nodes").fit(graph)
 assert model.history_.best is not None
 print(f"AUC of held-out edges: {model.history_.best.auc:.3f}")
 

@@ -495,7 +495,7 @@ def tiny_nouns(monkeypatch, tmp_path):
     write_csv(tmp_path / "e.csv", "source,target", links)
     graph = read_tables(tmp_path / "e.csv", texts=tmp_path / "t.csv")
     monkeypatch.setattr(datasets, "load", lambda name: graph)
-    monkeypatch.setattr("glace.training.loop.DEFAULT_STEPS", 60)
+    monkeypatch.setattr("glace.cli.demo.STEPS", 20)
     short = functools.partial(openTSNE.TSNE, early_exaggeration_iter=10)
     monkeypatch.setattr(openTSNE, "TSNE", lambda **options: short(**options | {"n_iter": 10}))
 

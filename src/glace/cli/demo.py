@@ -41,7 +41,7 @@ def demo(
     screen = Screen(quiet)
     files = _files(output)
     check_outputs(*files, json)
-    model = glace.GLACE(max_steps=STEPS, seed=seed, threads=threads)
+    model = glace.GLACE(max_steps=STEPS, purpose="nodes", seed=seed, threads=threads)
     model.settings()
     graph = glace.datasets.load("wordnet-nouns")
     screen.say(f"wordnet-nouns: {graph!r}")

@@ -31,6 +31,11 @@ RIVALS: tuple[tuple[str, Any], ...] = (
 WITHOUT_ATTRIBUTES: dict[str, Any] = {"neighbors": "none", "neighbor_dropout": 0.0, "dropout": 0.0}
 """What is hidden of a node that is known by its identity alone is all of it."""
 
+KEPT_FOR_NODES = ("dropout", "neighbor_dropout")
+"""What held-out edges among known nodes cannot decide for other purposes. On DBLP and Pubmed they choose no dropout;
+classes of DBLP then have a micro-F1 of 82.0 in place of 83.1, and links of nodes that were hidden, half of Pubmed's, an
+AUC of 94.2 in place of 95.9."""
+
 TRIAL_SHARE, MOST_TRIAL_STEPS = 0.75, 375
 """Length of a trial: a share of the steps of the run that follows, and so many at most."""
 ERRORS = 2.0
@@ -94,7 +99,12 @@ def first_choice(model: ModelConfig, has_attributes: bool) -> dict[str, Any]:
 def rivals(model: ModelConfig, has_attributes: bool) -> list[tuple[str, Any]]:
     """The changes to be tried, in order."""
     first = first_choice(model, has_attributes)
-    return [(name, value) for name, value in RIVALS if name in first and first[name] != value]
+    settled = KEPT_FOR_NODES if model.purpose == "nodes" else ()
+    return [
+        (name, value)
+        for name, value in RIVALS
+        if name in first and first[name] != value and name not in settled
+    ]
 
 
 def choose(

@@ -58,6 +58,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     neighbors: str = ModelConfig.neighbors
     neighbor_dropout: float | str = ModelConfig.neighbor_dropout
     dropout: float | str = ModelConfig.dropout
+    purpose: str = ModelConfig.purpose
     offset: float | str = ModelConfig.offset
     normalize: bool = ModelConfig.normalize
     batch: int = SamplingConfig.batch

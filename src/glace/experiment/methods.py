@@ -63,7 +63,9 @@ class Learned:
         if not self.inductive:
             refuse_unseen(self, unseen)
         self.curve = []
-        model = self.estimator(**self.options | {"seed": streams.seed})
+        # Who brings pairs to be judged by wants links; the other tasks are about nodes.
+        purpose = {"purpose": "nodes" if validation is None else "links"}
+        model = self.estimator(**purpose | self.options | {"seed": streams.seed})
         self.model = model.fit(graph, validation=validation, listener=self._listener())
         if unseen is None:
             return self.model.embedding_

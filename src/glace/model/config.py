@@ -56,6 +56,12 @@ class ModelConfig(Configuration):
         at_least=0,
         below=1,
     )
+    purpose: str = option(
+        "links",
+        "What `auto` aims at: `links` among known nodes, or `nodes`: classes, and nodes never seen, which need the "
+        "dropout that links can do without.",
+        choices=("links", "nodes"),
+    )
     offset: float | str = option(
         "auto",
         "b in sigmoid(b - dissimilarity), a number or `learned`; the paper has 0.",
