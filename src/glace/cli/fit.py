@@ -172,9 +172,8 @@ def _show(model: "GLACE", values: dict[str, Any], screen: Screen) -> None:
     if model.choice_.trials:
         facts["chosen by trial"] = in_words(model.choice_.options)
     early = ", no better for a while" if history.since_best >= model.patience else ""
-    facts["training"] = (
-        f"{history.step:,} steps in {history.seconds:.1f} s{early}  ({values['edges_per_second']:,} edges/s)"
-    )
+    trials = ", trials included" if model.choice_.trials else f"  ({values['edges_per_second']:,} edges/s)"
+    facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{early}{trials}"
     if values["peak_rss_mb"] is not None:
         facts["peak memory"] = in_bytes(values["peak_rss_mb"] * 1e6)
     screen.facts(facts.items())
