@@ -153,7 +153,10 @@ def _result(model: "GLACE") -> dict[str, Any]:
         "best_step": best.step if best else None,
         "steps": history.step,
         "seconds": round(history.seconds, 2),
-        "edges_per_second": round(history.step * model.batch / max(history.seconds, 1e-9)),
+        # The seconds of trials are in the history, their edges are not.
+        "edges_per_second": None
+        if model.choice_.trials
+        else round(history.step * model.batch / max(history.seconds, 1e-9)),
         "peak_rss_mb": peak_rss_mb(),
     }
 
