@@ -5,6 +5,7 @@ the comparisons since then have dropped.
 """
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -37,6 +38,7 @@ class WalkMethod(Configuration):
     A core trains on some 150,000 visits a second: `tokens` keeps it at a few minutes, however large the graph.
     """
 
+    name: ClassVar[str]
     inductive: ClassVar[bool] = False
 
     dim: int = option(128, "Numbers a node.", at_least=1)
@@ -54,7 +56,20 @@ class WalkMethod(Configuration):
         optional=True,
     )
 
-    def _embed(self, graph: Graph, streams: Streams, p: float, q: float) -> Embedding:
+    @abstractmethod
+    def bias(self) -> tuple[float, float]:
+        """p and q of the walks."""
+
+    def embed(
+        self,
+        graph: Graph,
+        streams: Streams,
+        unseen: Any = None,
+        validation: HeldOut | None = None,  # noqa: ARG002 - training has a fixed length
+    ) -> Embedding:
+        """Points; a node that no walk visits, such as one without edges, is at 0."""
+        refuse_unseen(self, unseen)
+        p, q = self.bias()
         walks, length = self.affordable(int(np.count_nonzero(np.diff(graph.adjacency.indptr))))
         corpus = Corpus(WalkSampler(graph, streams, length=length, p=p, q=q), walks)
         return Embedding(graph.ids, self._skip_gram(corpus, streams), None, "dot")
@@ -101,16 +116,9 @@ class DeepWalk(WalkMethod):
 
     name: ClassVar[str] = "deepwalk"
 
-    def embed(
-        self,
-        graph: Graph,
-        streams: Streams,
-        unseen: Any = None,
-        validation: HeldOut | None = None,  # noqa: ARG002 - training has a fixed length
-    ) -> Embedding:
-        """Points; a node that no walk visits, such as one without edges, is at 0."""
-        refuse_unseen(self, unseen)
-        return self._embed(graph, streams, 1.0, 1.0)
+    def bias(self) -> tuple[float, float]:
+        """None."""
+        return 1.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -128,16 +136,9 @@ class Node2Vec(WalkMethod):
         above=0,
     )
 
-    def embed(
-        self,
-        graph: Graph,
-        streams: Streams,
-        unseen: Any = None,
-        validation: HeldOut | None = None,  # noqa: ARG002 - training has a fixed length
-    ) -> Embedding:
-        """Points; a node that no walk visits, such as one without edges, is at 0."""
-        refuse_unseen(self, unseen)
-        return self._embed(graph, streams, self.p, self.q)
+    def bias(self) -> tuple[float, float]:
+        """As set."""
+        return self.p, self.q
 
 
 @dataclass(frozen=True, eq=False)

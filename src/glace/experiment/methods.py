@@ -4,8 +4,6 @@ import time
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from glace.baselines.attributes import RawAttributes
 from glace.baselines.graph2gauss import Graph2Gauss
 from glace.baselines.graphsage import GraphSAGE
@@ -14,7 +12,7 @@ from glace.baselines.node2vec import DeepWalk, Node2Vec
 from glace.baselines.vgae import VGAE
 from glace.errors import InputError
 from glace.estimator.estimator import GLACE, LACE, LINE, PublishedGLACE
-from glace.gaussian.dissimilarity import Gaussian
+from glace.gaussian.dissimilarity import stacked
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
@@ -112,16 +110,9 @@ def _check_known(name: str, kind: Any, options: dict[str, Any]) -> None:
 
 
 def _joined(known: Embedding, unseen: Embedding) -> Embedding:
-    own = _stacked(known.gaussian, unseen.gaussian)
+    own = stacked([known.gaussian, unseen.gaussian])
     context = None
     if known.context is not None and unseen.context is not None:
-        context = _stacked(known.context, unseen.context)
+        context = stacked([known.context, unseen.context])
     ids: NodeIds = with_unseen(known.ids, len(unseen))
     return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.offset, context)
-
-
-def _stacked(first: Gaussian, second: Gaussian) -> Gaussian:
-    mean = np.concatenate([first.mean, second.mean])
-    if first.variance is None or second.variance is None:
-        return Gaussian(mean, None)
-    return Gaussian(mean, np.concatenate([first.variance, second.variance]))

@@ -66,6 +66,14 @@ class Dissimilarity:
         return left.vector @ right.vector.T + left.bias[:, None] + right.bias[None, :]
 
 
+def stacked(parts: Sequence[Gaussian]) -> Gaussian:
+    """The rows of all parts, one after the other; numpy arrays."""
+    means = np.concatenate([part.mean for part in parts])
+    if parts[0].variance is None:
+        return Gaussian(means, None)
+    return Gaussian(means, np.concatenate([part.variance for part in parts]))
+
+
 def roles(measure: Dissimilarity, own: Gaussian, context: Gaussian | None) -> Roles:
     """What nodes are in an edge, given their Gaussian and, for second-order proximity, their context.
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from glace.gaussian.dissimilarity import Gaussian, concatenated, named
+from glace.gaussian.dissimilarity import Gaussian, concatenated, named, stacked
 from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape, NodeNumbers, input_layer
 from glace.model.heads import GaussianHead, PointHead
@@ -105,7 +105,7 @@ class Network(nn.Module):
         blocks = [
             self._block(inputs, nodes[at : at + ENCODE_ROWS]) for at in range(0, len(nodes), ENCODE_ROWS)
         ]
-        by_role = {role: _stacked([block[role] for block in blocks]) for role in self.encoders}
+        by_role = {role: stacked([block[role] for block in blocks]) for role in self.encoders}
         own = [by_role[part] for part in self.parts]
         if "second" not in self.parts:
             return concatenated(own), None
@@ -137,10 +137,3 @@ def shared_out(total: int, members: int) -> list[int]:
 
 def _as_numpy(gaussian: Gaussian) -> Gaussian:
     return Gaussian(gaussian.mean.numpy(), None if gaussian.variance is None else gaussian.variance.numpy())
-
-
-def _stacked(blocks: list[Gaussian]) -> Gaussian:
-    means = np.concatenate([block.mean for block in blocks])
-    if blocks[0].variance is None:
-        return Gaussian(means, None)
-    return Gaussian(means, np.concatenate([block.variance for block in blocks]))
