@@ -100,6 +100,10 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
     ("arguments", "match"),
     [
         (["table-9"], "there is no experiment 'table-9'; there are table-2, table-3, "),
+        (
+            ["--methods", ", "],
+            "--methods needs names with commas between them, not ', '; leave it out for all",
+        ),
         (["--methods", "lace,gcn"], "there is no method 'gcn'; there are attributes, "),
         (["--datasets", "karate"], "no dataset 'karate'; there are wordnet-nouns, "),
         (["--seeds", "0"], "the number of seeds must be at least 1, not 0"),

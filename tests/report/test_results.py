@@ -124,7 +124,8 @@ def test_other_kinds_and_tasks_are_counted(tmp_path):
 
 def test_averages_over_runs_that_are_not_alike_are_noted(tmp_path):
     other_data = links(seed=2)["provenance"] | {"data": "ffff"}
-    records = [links(), links(seed=1, options={"dim": 32}), links(seed=2, provenance=other_data)]
+    decided = {"options": {"dim": 32, "dropout": 0.5}, "choice": {"options": {"dropout": 0.5}, "trials": []}}
+    records = [links(), links(seed=1) | decided, links(seed=2, provenance=other_data)]
     notices = " ".join(read_results(write(tmp_path, records)).notices)
     assert "glace on dblp, link-prediction: the runs differ in dim." in notices
     assert "dblp: the runs are on different data" in notices

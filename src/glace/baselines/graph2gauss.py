@@ -1,8 +1,8 @@
 """Graph2Gauss (Bojchevski & Guennemann, ICLR 2018): Gaussians that rank nodes by their hops from an anchor."""
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,19 +11,18 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from glace.baselines.method import Attributes, with_unseen
-from glace.errors import InputError, TrainingDiverged
+from glace.baselines.descent import Descent
+from glace.baselines.method import Attributes, check_unseen, with_unseen
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, named
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, checked_matrix
-from glace.graph.split import HeldOut, hold_out
+from glace.graph.split import HeldOut
 from glace.metrics import link_scores
 from glace.model.encoders import InputShape, NodeNumbers, input_layer
 from glace.model.heads import GaussianHead
-from glace.options import Configuration, option
+from glace.options import option
 from glace.rng import Streams
 from glace.sampling.hops import HopSampler, Triplets
-from glace.training.optimizer import RowwiseAdam
 from glace.training.threads import using_threads
 
 ENCODE_ROWS = 4096
@@ -36,7 +35,7 @@ ENERGY = named("kl")
 
 
 @dataclass(frozen=True)
-class Graph2Gauss(Configuration):
+class Graph2Gauss(Descent):
     """The published loss and encoder, with hops sampled batch by batch instead of stored for all pairs.
 
     A node with k hops from an anchor should have a lower energy than one with more: the loss of a triplet is
@@ -56,14 +55,6 @@ class Graph2Gauss(Configuration):
     batch: int = option(512, "Anchors a step; each brings a node from every ring.", at_least=1)
     learning_rate: float = option(1e-3, "Adam's step size.", above=0)
     max_steps: int = option(2000, "Most steps.", at_least=1)
-    validation_share: float = option(
-        0.05,
-        "Share of edges held out for early stopping; 0 trains on all, to the last step.",
-        at_least=0,
-        below=1,
-    )
-    validate_every: int = option(50, "Steps between two looks at the held-out edges.", at_least=1)
-    patience: int = option(10, "Stop after so many looks without a better AUC.", at_least=1)
 
     name: ClassVar[str] = "graph2gauss"
     inductive: ClassVar[bool] = True
@@ -81,45 +72,22 @@ class Graph2Gauss(Configuration):
         scale = _scaling(graph.features())
         attributes = scale(graph.features())
         encoder = RowEncoder(attributes, self.hidden, self.dim, streams.numpy("weights graph2gauss"))
-        if validation is None and self.validation_share > 0:
-            graph, validation = hold_out(graph, self.validation_share, streams.numpy("validation"))
-        sample = streams.numpy("validation sample")
-        judge = None if validation is None else Validation.of(validation, measure, sample)
+        graph, validation = self.hold_out(graph, validation, streams)
+        look = None
+        if validation is not None:
+            judge = Validation.of(validation, measure, streams.numpy("validation sample"))
+            look = partial(judge.auc, encoder, attributes)
+        sampler = HopSampler(graph, self.hops, self.batch, streams)
+
+        def loss(step: int) -> Tensor:
+            return batch_loss(encoder, attributes, sampler.batch(step).triplets(), self.scaled)
+
         with using_threads(1):
-            self._train(HopSampler(graph, self.hops, self.batch, streams), attributes, encoder, judge)
+            self.train(encoder, loss, look)
             parts = [encoder.embed(attributes)] + ([] if new is None else [encoder.embed(scale(new))])
         ids = with_unseen(graph.ids, 0 if new is None else new.shape[0])
         mean, variance = (np.concatenate(each) for each in zip(*parts, strict=True))
         return Embedding(ids, mean, variance, measure.name)
-
-    def _train(
-        self, sampler: HopSampler, attributes: Any, encoder: "RowEncoder", validation: "Validation | None"
-    ) -> None:
-        """Train the encoder in place; it is left with its best weights on held-out edges, or its last ones."""
-        best = Best(encoder)
-        for step in self._steps(sampler, attributes, encoder):
-            if validation is None or (step % self.validate_every and step < self.max_steps):
-                continue
-            best.offer(validation.auc(encoder, attributes))
-            if best.since >= self.patience:
-                break
-        best.restore()
-
-    def _steps(self, sampler: HopSampler, attributes: Any, encoder: "RowEncoder") -> Iterator[int]:
-        """Take the steps one by one, and tell after each how many there were."""
-        optimizer = RowwiseAdam(encoder)
-        for step in range(self.max_steps):
-            triplets = sampler.batch(step).triplets()
-            loss = batch_loss(encoder, attributes, triplets, self.scaled)
-            if not math.isfinite(loss.item()):
-                raise TrainingDiverged(
-                    f"the loss is {loss.item()} at step {step + 1} with learning rate {self.learning_rate:.2g}; "
-                    "try a smaller learning rate, or attributes of a smaller scale"
-                )
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step(step + 1, self.learning_rate)
-            yield step + 1
 
 
 class RowEncoder(nn.Module):
@@ -192,26 +160,6 @@ class Validation:
         return link_scores(-self.measure.direct(first, second), self.truth).auc
 
 
-class Best:
-    """The weights of an encoder at its best look."""
-
-    def __init__(self, encoder: RowEncoder) -> None:
-        self.encoder, self.auc, self.since = encoder, -math.inf, 0
-        self.weights: dict[str, Tensor] | None = None
-
-    def offer(self, auc: float) -> None:
-        """Keep the weights if this is better than every look before; `since` counts looks from the best."""
-        self.since += 1
-        if auc > self.auc:
-            self.auc, self.since = auc, 0
-            self.weights = {name: value.clone() for name, value in self.encoder.state_dict().items()}
-
-    def restore(self) -> None:
-        """Put the best weights back, if there were any looks."""
-        if self.weights is not None:
-            self.encoder.load_state_dict(self.weights)
-
-
 def _scaling(attributes: Any) -> Callable[[Any], Any]:
     """What scales rows of attributes: sparse rows to unit length, dense columns to mean 0 and variance 1 here."""
     from sklearn.preprocessing import StandardScaler, normalize
@@ -224,17 +172,8 @@ def _scaling(attributes: Any) -> Callable[[Any], Any]:
 
 def _like(graph: Graph, unseen: Any) -> Any:
     """Attributes of new nodes, checked and stored as the graph's are."""
-    if graph.attributes is None:
-        raise InputError(
-            "the graph has no attributes: a node is known by its identity alone, and nodes that had no part in "
-            "training cannot be embedded; give a graph with attributes"
-        )
     matrix = checked_matrix(unseen)
-    if matrix.shape[1] != graph.num_attributes:
-        raise InputError(
-            f"the graph has {graph.num_attributes:,} attributes, but the unseen nodes have {matrix.shape[1]:,}; "
-            "give the same columns in the same order"
-        )
+    check_unseen(graph, matrix)
     if sp.issparse(graph.attributes):
         return sp.csr_array(matrix)
     return matrix.toarray() if sp.issparse(matrix) else matrix

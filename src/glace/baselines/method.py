@@ -1,10 +1,6 @@
 """What every method of embedding is: options, and `embed(graph, streams) -> Embedding`."""
 
-from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
+from typing import Any, Protocol, TypeAlias
 
 from glace.errors import InputError
 from glace.gaussian.embedding import Embedding
@@ -13,7 +9,8 @@ from glace.graph.split import HeldOut
 from glace.ids import NodeIds
 from glace.rng import Streams
 
-Attributes = sp.csr_array | npt.NDArray[np.float32]
+Attributes: TypeAlias = Any
+"""A csr_array or an array (R, D) of float32."""
 
 
 class Method(Protocol):
@@ -50,4 +47,20 @@ def refuse_unseen(method: Method, unseen: Any) -> None:
         raise InputError(
             f"{method.name} cannot embed nodes it was not trained on: it knows a node by its edges; "
             "choose an inductive method, such as glace or graph2gauss"
+        )
+
+
+def check_unseen(graph: Graph, unseen: Attributes | None) -> None:
+    """Raise unless unseen nodes have the attributes that the graph's nodes have."""
+    if unseen is None:
+        return
+    if graph.attributes is None:
+        raise InputError(
+            "the graph has no attributes, so nothing is known of a node it does not have; give it attributes, "
+            "or embed its own nodes only"
+        )
+    if unseen.ndim != 2 or unseen.shape[1] != graph.num_attributes:
+        raise InputError(
+            f"unseen nodes need the {graph.num_attributes:,} attributes of the graph, "
+            f"but have the shape {unseen.shape}"
         )

@@ -48,7 +48,7 @@ def reproduce(
 
     screen = Screen(quiet)
     names = list(EXPERIMENTS) if not what or what == ["all"] else what
-    grid = runs(names, _listed(datasets), _listed(methods), seeds, split)
+    grid = runs(names, _listed("--datasets", datasets), _listed("--methods", methods), seeds, split)
     _check_numbers(limit, jobs, split, grid)
     check_folder(output)
     _check_at_hand(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
@@ -62,8 +62,13 @@ def reproduce(
         screen.say(f"wrote {path} ({file_size(path)})")
 
 
-def _listed(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+def _listed(flag: str, names: str | None) -> list[str] | None:
+    if names is None:
+        return None
+    listed = [name.strip() for name in names.split(",") if name.strip()]
+    if not listed:
+        raise InputError(f"{flag} needs names with commas between them, not {names!r}; leave it out for all")
+    return listed
 
 
 def _check_numbers(limit: float, jobs: int, split: Path | None, grid: "list[Run]") -> None:

@@ -275,7 +275,7 @@ class LINE(LACE):
     activation: str = "linear"
     negatives: int = 1
     # Each node learns from its own edges only, so training is as long as the edges are many.
-    max_epochs: float | None = 30.0
+    max_epochs: float | None = 60.0
 
     method: ClassVar[str] = "line"
 

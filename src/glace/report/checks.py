@@ -36,6 +36,10 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_choice(value: Any) -> bool:
+    return _is_object(value) and _is_object(value.get("options"))
+
+
 def _is_trials(value: Any) -> bool:
     return isinstance(value, dict) and bool(value) and all(map(_is_trial, value.items()))
 
@@ -95,6 +99,7 @@ _IF_GIVEN: dict[str, tuple[str, Check]] = {
     "split": ("the name of a split", _is_text),
     "hidden_share": _SHARE,
     "options": ("an object", _is_object),
+    "choice": ("an object with the options that trials decided", _is_choice),
     "provenance": ("an object", _is_object),
 }
 _WHEN_DONE: dict[str, dict[str, tuple[str, Check]]] = {

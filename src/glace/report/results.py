@@ -177,5 +177,7 @@ def _mixtures(runs: Iterable[Run]) -> list[str]:
 
 def _different_options(runs: Sequence[Run]) -> list[str]:
     options = [run.values.get("options") or {} for run in runs if run.done]
-    names = sorted({name for each in options for name in each} - {"seed"})
+    # What trials decide may well differ: runs that left it to them are alike.
+    decided = {name for run in runs for name in (run.values.get("choice") or {"options": ()})["options"]}
+    names = sorted({name for each in options for name in each} - {"seed"} - decided)
     return [name for name in names if len({json.dumps(each.get(name)) for each in options}) > 1]
