@@ -84,7 +84,7 @@ def test_points_are_judged_by_the_cosine_too(glace, graph):
 
 def test_what_was_chosen_by_trial_is_told(glace, graph):
     shown = glace("evaluate", "link-prediction", "graph.npz", *options(*FAST))
-    assert re.search(r"chosen by trial: neighbors (mean|none), neighbor dropout .*, offset ", shown)
+    assert re.search(r"chosen by trial: neighbors (mean|none), dropout .*, offset ", shown)
 
 
 def test_a_given_split_and_a_hidden_share(glace, graph, folder):
@@ -218,7 +218,7 @@ def test_line_and_the_published_glace_have_model_files(glace, graph):
 def test_fit_tells_what_it_chose(glace, graph):
     small = ["--dim", "4", "--hidden", "8", "--max-steps", "20"]
     assert "chosen by trial" in glace("fit", "graph.npz", *small, "-o", "m.glace")
-    assert set(load("m.glace").choice_.options) == {"neighbors", "neighbor_dropout", "dropout", "offset"}
+    assert set(load("m.glace").choice_.options) == {"neighbors", "dropout", "offset"}
     assert "chosen by trial" not in glace("fit", "graph.npz", *small, "--method", "lace", "-o", "m.glace")
 
 

@@ -20,7 +20,7 @@ from glace.training.history import Progress
 from tests.conftest import small
 
 TRUTH = np.arange(400) < 200
-OPEN = {"neighbors": "auto", "neighbor_dropout": "auto", "dropout": "auto", "offset": "auto"}
+OPEN = {"neighbors": "auto", "dropout": "auto", "offset": "auto"}
 
 
 def judged(quality: float, name: str = "") -> Judged:
@@ -93,27 +93,9 @@ def test_a_rival_wins_only_above_the_standard_error():
     assert not judged(0.5).is_better_than(judged(0.52))
 
 
-def test_dropping_neighbors_is_not_tried_where_there_are_none():
-    _, _, seen = decide(lambda _: 0.5, neighbors="none")
-    assert all(asked["neighbor_dropout"] == START["neighbor_dropout"] for asked in seen)
-    order = [name for name, _ in RIVALS]
-    if order.index("neighbors") < order.index("neighbor_dropout"):
-        found, _, _ = decide(lambda asked: 0.9 if asked["neighbors"] == "none" else 0.5)
-        assert "neighbor_dropout" not in [trial.option for trial in found.trials]
-
-
-def test_dropping_neighbors_is_not_tried_after_none_won(monkeypatch):
-    rivals = (("neighbors", "none"), ("neighbor_dropout", 0.0), ("dropout", 0.0))
-    monkeypatch.setattr(choices, "RIVALS", rivals)
-    found, _, _ = decide(lambda asked: 0.9 if asked["neighbors"] == "none" else 0.5)
-    assert [trial.option for trial in found.trials] == ["", "neighbors", "dropout"]
-    found, _, _ = decide(lambda asked: 0.5)
-    assert [trial.option for trial in found.trials] == ["", "neighbors", "neighbor_dropout", "dropout"]
-
-
 @pytest.mark.parametrize(
     "given",
-    [{"dropout": 0.1}, {"neighbors": "mean"}, {"offset": 2.0, "dropout": 0.2}, {"neighbor_dropout": 0.9}],
+    [{"dropout": 0.1}, {"neighbors": "mean"}, {"offset": 2.0, "dropout": 0.2}],
 )
 def test_what_is_set_is_never_tried(given):
     found, _, seen = decide(lambda _: 0.5, **given)
@@ -123,7 +105,7 @@ def test_what_is_set_is_never_tried(given):
 
 
 def test_where_all_is_set_nothing_is_tried():
-    settled = {"neighbors": "mean", "neighbor_dropout": 0.5, "dropout": 0.3, "offset": "learned"}
+    settled = {"neighbors": "mean", "dropout": 0.3, "offset": "learned"}
     found, best, seen = decide(lambda _: 0.5, **settled)
     assert (found, best, seen) == (Choice({}), None, [])
 

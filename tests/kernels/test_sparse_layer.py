@@ -1,5 +1,7 @@
 """The compiled sparse layer against scipy and torch."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -24,42 +26,51 @@ def test_product_equals_scipy(case):
     np.testing.assert_allclose(out, x[rows].toarray() @ weight + bias, rtol=1e-5)
 
 
-def test_gradient_of_the_touched_rows_is_the_transposed_product(case):
-    x, rows, rng = case
-    upstream = rng.random((5, 8), dtype=np.float32)
+def test_entries_by_column_are_the_transposed_rows(case):
+    x, rows, _ = case
     slots = np.full(50, -1)
     touched, start, batch_row, value = sparse_layer.by_column(x.indptr, x.indices, x.data, rows, slots)
-    gradient = np.empty((len(touched), 8), dtype=np.float32)
-    sparse_layer.touched_gradient(start, batch_row, value, upstream, gradient)
-    whole = x[rows].toarray().T @ upstream
-    np.testing.assert_allclose(gradient, whole[touched], rtol=1e-5)
+    columns = sp.csr_array((value, batch_row, start), shape=(len(touched), 5)).toarray()
+    np.testing.assert_array_equal(columns, x[rows].toarray().T[touched])
     assert set(touched) == set(np.flatnonzero(np.abs(x[rows].toarray()).sum(0)))
     assert (slots == -1).all()
 
 
-def test_adam_rows_equal_torch_when_every_row_is_touched():
+def adam(step):
+    rate, damping = np.float32(0.01 / (1 - 0.9**step)), np.float32((1 - 0.999**step) ** 0.5)
+    return rate, damping, np.array([0.9, 0.999], dtype=np.float32)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_adam_of_touched_rows_is_torchs(threads):
+    """Columns of one to nine entries, more of them than one thread takes at a time."""
     rng = np.random.default_rng(1)
-    start = rng.normal(size=(6, 4)).astype(np.float32)
-    theirs = torch.nn.Parameter(torch.from_numpy(start.copy()))
+    entries = sp.random_array((9, 200), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    weight = rng.normal(size=(200, 5)).astype(np.float32)
+    theirs = torch.nn.Parameter(torch.from_numpy(weight.copy()))
     optimizer = torch.optim.Adam([theirs], lr=0.01)
-    ours, first, second = start.copy(), np.zeros_like(start), np.zeros_like(start)
+    first, second = np.zeros_like(weight), np.zeros_like(weight)
+    by_column = sparse_layer.by_column
+    columns: Any = by_column(entries.indptr, entries.indices, entries.data, np.arange(9), np.full(200, -1))
+    untouched = np.setdiff1d(np.arange(200), columns[0])
+    assert len(untouched)
+    before = weight[untouched]
+    set_threads(threads)
     for step in range(1, 6):
-        gradient = rng.normal(size=(6, 4)).astype(np.float32)
-        theirs.grad = torch.from_numpy(gradient.copy())
+        upstream = rng.normal(size=(9, 5)).astype(np.float32)
+        theirs.grad = torch.from_numpy(np.asarray(entries.T @ upstream))
         optimizer.step()
-        rate, damping = np.float32(0.01 / (1 - 0.9**step)), np.float32((1 - 0.999**step) ** 0.5)
-        betas = np.array([0.9, 0.999], dtype=np.float32)
-        sparse_layer.adam_rows(np.arange(6), gradient, ours, first, second, rate, damping, betas)
-    np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-6)
+        arguments = [*columns, upstream, weight, first, second, *adam(step)]
+        sparse_layer.adam_rows(*arguments)
+    set_threads(1)
+    np.testing.assert_allclose(weight, theirs.detach().numpy(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(weight[untouched], before)
 
 
-def test_adam_leaves_untouched_rows_alone():
+def test_adam_leaves_the_moments_of_untouched_rows_alone():
     weight, first, second = (np.ones((4, 3), dtype=np.float32) for _ in range(3))
-    gradient = np.ones((1, 3), dtype=np.float32)
-    betas = np.array([0.9, 0.999], dtype=np.float32)
-    sparse_layer.adam_rows(
-        np.array([2]), gradient, weight, first, second, np.float32(0.1), np.float32(1), betas
-    )
+    entry = (np.array([2]), np.array([0, 1]), np.array([0], np.int32), np.ones(1, np.float32))
+    sparse_layer.adam_rows(*entry, np.ones((1, 3), np.float32), weight, first, second, *adam(1))
     for array in (weight, first, second):
         assert (array[[0, 1, 3]] == 1).all()
     assert (weight[2] < 1).all()

@@ -56,7 +56,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     dissimilarity: str | None = ModelConfig.dissimilarity
     activation: str = ModelConfig.activation
     neighbors: str = ModelConfig.neighbors
-    neighbor_dropout: float | str = ModelConfig.neighbor_dropout
+    neighbor_dropout: float = ModelConfig.neighbor_dropout
     dropout: float | str = ModelConfig.dropout
     purpose: str = ModelConfig.purpose
     offset: float | str = ModelConfig.offset
@@ -241,7 +241,6 @@ class PublishedGLACE(GLACE):
     members: int = 1
     proximity: str = "both"
     neighbors: str = "none"
-    neighbor_dropout: float | str = 0.0
     dropout: float | str = 0.0
     offset: float | str = 0.0
     negative_power: float = 0.75
@@ -258,7 +257,6 @@ class LACE(GLACE):
     hidden: int = 256
     members: int = 1
     neighbors: str = "none"
-    neighbor_dropout: float | str = 0.0
     dropout: float | str = 0.0
     offset: float | str = "learned"
     patience: int = 5

@@ -61,9 +61,19 @@ class Dissimilarity:
     needs_variance: bool
 
     def all_pairs(self, first: Gaussian, second: Gaussian) -> Array:
-        """(n, m) dissimilarities of every row of `first` to every row of `second`."""
-        left, right = self.left(first), self.right(second)
-        return left.vector @ right.vector.T + left.bias[:, None] + right.bias[None, :]
+        """(..., n, m) dissimilarities of every row of `first` to every row of `second`."""
+        return products(self.left(first), self.right(second))
+
+
+def products(left: Factor, right: Factor) -> Array:
+    """(..., n, m): the dot-product form for every row of `left` with every row of `right`."""
+    library = _library(left.vector)
+    # The biases are two more columns each: added to the product, they would take two more rounds through memory.
+    biases = [left.bias[..., None], right.bias[..., None]]
+    one = [library.ones_like(bias) for bias in biases]
+    rows = library.concatenate([left.vector, biases[0], one[0]], -1)
+    columns = library.concatenate([right.vector, one[1], biases[1]], -1)
+    return rows @ columns.swapaxes(-1, -2)
 
 
 def stacked(parts: Sequence[Gaussian]) -> Gaussian:

@@ -12,6 +12,9 @@ from numba import prange
 
 from glace.kernels.compile import compiled
 
+BLOCK = 64
+"""Rows of W updated by one thread at a time: the room for their gradient is made once for all of them."""
+
 
 @compiled
 def product(indptr: Any, indices: Any, data: Any, rows: Any, weight: Any, bias: Any, out: Any) -> None:
@@ -70,41 +73,54 @@ def by_column(indptr: Any, indices: Any, data: Any, rows: Any, slots: Any) -> An
 
 
 @compiled
-def touched_gradient(start: Any, batch_row: Any, value: Any, upstream: Any, gradient: Any) -> None:
-    """gradient[c] = sum of value * upstream over the entries of the c-th touched column; (C, H)."""
-    for c in prange(len(gradient)):
-        gradient[c, :] = 0.0
-        fours = start[c] + (start[c + 1] - start[c]) // 4 * 4
-        for p in range(start[c], fours, 4):
-            # Read into locals first: indexing with batch_row[p] inside the loop keeps it from being vectorised.
-            i, j, k, m = batch_row[p], batch_row[p + 1], batch_row[p + 2], batch_row[p + 3]
-            x, y, z, w = value[p], value[p + 1], value[p + 2], value[p + 3]
-            for h in range(gradient.shape[1]):
-                gradient[c, h] += (x * upstream[i, h] + y * upstream[j, h]) + (
-                    z * upstream[k, h] + w * upstream[m, h]
-                )
-        for p in range(fours, start[c + 1]):
-            row, factor = batch_row[p], value[p]
-            for h in range(gradient.shape[1]):
-                gradient[c, h] += factor * upstream[row, h]
-
-
-@compiled
 def adam_rows(
-    touched: Any, gradient: Any, weight: Any, first: Any, second: Any, rate: Any, damping: Any, betas: Any
+    touched: Any,
+    start: Any,
+    batch_row: Any,
+    value: Any,
+    upstream: Any,
+    weight: Any,
+    first: Any,
+    second: Any,
+    rate: Any,
+    damping: Any,
+    betas: Any,
 ) -> None:
     """One Adam step on the touched rows of `weight` and of both moments, in place.
 
-    Lazy: rows that no batch entry touched keep their moments as they are. `rate` and `damping` hold the
+    The gradient of row touched[c] is the sum of value * upstream[batch_row] over its entries, as `by_column` gives
+    them. It is used while it is in the cache: written out, the gradients of all rows would take the way to memory
+    twice. Lazy: rows that no batch entry touched keep their moments as they are. `rate` and `damping` hold the
     bias corrections: rate = lr / (1 - b1^t) and damping = sqrt(1 - b2^t).
     """
     b1, b2 = betas[0], betas[1]
-    for c in prange(len(touched)):
-        row = touched[c]
-        for h in range(weight.shape[1]):
-            g = gradient[c, h]
-            m = b1 * first[row, h] + (np.float32(1.0) - b1) * g
-            v = b2 * second[row, h] + (np.float32(1.0) - b2) * g * g
-            first[row, h] = m
-            second[row, h] = v
-            weight[row, h] -= rate * m / (np.sqrt(v) / damping + np.float32(1e-8))
+    c1, c2 = np.float32(1.0) - b1, np.float32(1.0) - b2
+    step, small = rate * damping, np.float32(1e-8) * damping
+    for block in prange((len(touched) + BLOCK - 1) // BLOCK):
+        gradient = np.empty(weight.shape[1], np.float32)
+        for c in range(block * BLOCK, min(block * BLOCK + BLOCK, len(touched))):
+            _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
+            row = touched[c]
+            for h in range(weight.shape[1]):
+                m = b1 * first[row, h] + c1 * gradient[h]
+                v = b2 * second[row, h] + c2 * gradient[h] * gradient[h]
+                first[row, h] = m
+                second[row, h] = v
+                weight[row, h] -= step * m / (np.sqrt(v) + small)
+
+
+@compiled
+def _column_gradient(begin: Any, end: Any, batch_row: Any, value: Any, upstream: Any, gradient: Any) -> None:
+    """gradient (H,) = sum of value * upstream over the entries from begin to end, at least one."""
+    # The first one or two set the sum, so that it need not be cleared: most columns have no more.
+    p = begin + 2 - (end - begin) % 2
+    i, j, x, y = batch_row[begin], batch_row[p - 1], value[begin], value[p - 1]
+    if p == begin + 1:
+        y = np.float32(0.0)
+    for h in range(len(gradient)):
+        gradient[h] = x * upstream[i, h] + y * upstream[j, h]
+    for q in range(p, end, 2):
+        # Read into locals first: indexing with batch_row[q] inside the loop keeps it from being vectorised.
+        i, j, x, y = batch_row[q], batch_row[q + 1], value[q], value[q + 1]
+        for h in range(len(gradient)):
+            gradient[h] += x * upstream[i, h] + y * upstream[j, h]

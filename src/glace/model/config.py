@@ -40,11 +40,9 @@ class ModelConfig(Configuration):
         "Join a node's attributes with the `mean` of its neighbours', or with nothing (`none`, the paper).",
         choices=("auto", "mean", "none"),
     )
-    neighbor_dropout: float | str = option(
-        "auto",
+    neighbor_dropout: float = option(
+        0.25,
         "Share of nodes whose neighbours are hidden in a step, to learn what attributes tell alone.",
-        choices=("auto",),
-        kind=float,
         at_least=0,
         below=1,
     )

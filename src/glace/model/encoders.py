@@ -46,17 +46,34 @@ class SparseInput(nn.Module):
         product: Tensor = _SparseProduct.apply(self.bias, self, attributes, rows)  # type: ignore[no-untyped-call]
         return product
 
-    def touched_gradient(self) -> tuple[NodeNumbers, npt.NDArray[np.float32]]:
-        """Numbers of the rows of `weight` that the last backward pass touched, and their gradient."""
+    def touched(self) -> "Touched":
+        """The rows of `weight` that the last backward pass touched, and what their gradient is made of."""
         assert self.pending is not None, "a backward pass comes first"
         attributes, rows, upstream = self.pending
-        touched, start, batch_row, value = sparse_layer.by_column(
+        self.pending = None
+        numbers, start, batch_row, value = sparse_layer.by_column(
             attributes.indptr, attributes.indices, attributes.data, rows, self._slots
         )
-        gradient = np.empty((len(touched), upstream.shape[1]), dtype=np.float32)
-        sparse_layer.touched_gradient(start, batch_row, value, upstream.numpy(), gradient)
-        self.pending = None
-        return touched, gradient
+        return Touched(numbers, start, batch_row, value, upstream.numpy())
+
+
+class Touched(NamedTuple):
+    """Rows `numbers` (C,) of a weight; row c has the gradient sum of value * upstream[batch_row].
+
+    The sum is over the entries start[c] to start[c + 1].
+    """
+
+    numbers: NodeNumbers
+    start: NodeNumbers
+    batch_row: npt.NDArray[np.int32]
+    value: npt.NDArray[np.float32]
+    upstream: npt.NDArray[np.float32]
+
+    def gradient(self) -> npt.NDArray[np.float32]:
+        """(C, hidden): written out, as training never needs it; `sparse_layer.adam_rows` makes it row by row."""
+        shape = (len(self.numbers), len(self.upstream))
+        entries = sp.csr_array((self.value, self.batch_row, self.start), shape=shape)
+        return np.asarray(entries @ self.upstream)
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -82,7 +99,7 @@ class _SparseProduct(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         gradient = upstream[0].contiguous()
         # One use a step: a second would need its gradient added to the first, which nothing here does.
-        assert ctx.layer.pending is None, "touched_gradient comes between two backward passes"
+        assert ctx.layer.pending is None, "`touched` comes between two backward passes"
         ctx.layer.pending = (*ctx.inputs, gradient)
         return gradient.sum(0), None, None, None
 

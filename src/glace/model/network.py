@@ -1,6 +1,7 @@
 """The network: one encoder per role a node can have, the offset of each proximity, the scale of its input."""
 
-from typing import Any
+import itertools
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,7 @@ class Network(nn.Module):
         self.parts = ("first", "second") if config.proximity == "both" else (config.proximity,)
         roles = [*self.parts, "context"] if "second" in self.parts else self.parts
         self.dims = shared_out(config.dim, config.members)
+        self.groups = equal_groups(self.dims)
         self.encoders = nn.ModuleDict({role: self._encoder(shape, role, streams) for role in roles})
         assert not config.left_open(), f"decide on {config.left_open()} first"
         learned = config.offset == "learned"
@@ -128,6 +130,24 @@ class Network(nn.Module):
     def set_weights(self, weights: dict[str, npt.NDArray[Any]]) -> None:
         """Copy weights of the same names and shapes into the network."""
         self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+
+
+class Group(NamedTuple):
+    """Members that have `dim` dimensions each, and where these are among all."""
+
+    members: slice
+    dims: slice
+    dim: int
+
+
+def equal_groups(dims: list[int]) -> list[Group]:
+    """The members in groups of equal size, which can be computed at once."""
+    groups, member, begin = [], 0, 0
+    for dim, equal in itertools.groupby(dims):
+        count = len(list(equal))
+        groups.append(Group(slice(member, member + count), slice(begin, begin + count * dim), dim))
+        member, begin = member + count, begin + count * dim
+    return groups
 
 
 def shared_out(total: int, members: int) -> list[int]:

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
+from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, products
+from glace.kernels import losses
 from glace.model.encoders import NodeNumbers
-from glace.model.network import Encoder, Network
+from glace.model.network import Encoder, Group, Network
 
 
 def batch_loss(
@@ -26,46 +27,69 @@ def batch_loss(
 
     Anchors, targets and negatives are rows of `inputs`.
     """
-    losses = []
+    parts = []
     for part in network.parts:
         own = network.encoders[part]
         other = network.encoders["context"] if part == "second" else own
         if other is own:
-            z_anchor, z_target, z_negative = _encode(own, inputs, anchors, targets, negatives)
+            nodes = _encode(own, inputs, anchors, targets, negatives)
         else:
-            (z_anchor,) = _encode(own, inputs, anchors)
-            z_target, z_negative = _encode(other, inputs, targets, negatives)
-        begin = 0
-        for dim, offset in zip(network.dims, network.offsets[part], strict=True):
-            own_dims = (..., slice(begin, begin + dim))
-            near = network.measure.direct(z_anchor[own_dims], z_target[own_dims])
-            far = _to_negatives(
-                network.measure, z_anchor[own_dims], z_negative[own_dims], negatives.ndim == 1
-            )
-            losses.append(edge_loss(near, far, allowed, negatives_an_edge, offset))
-            begin += dim
-    return torch.stack(losses).sum()
+            nodes = [*_encode(own, inputs, anchors), *_encode(other, inputs, targets, negatives)]
+        for group in network.groups:
+            anchor, target, negative = (_members(gaussian, group) for gaussian in nodes)
+            offset = network.offsets[part][group.members, None]
+            near = offset - network.measure.direct(anchor, target)
+            far = _to_negatives(network.measure, anchor, negative, offset, negatives.ndim == 1)
+            parts.append(edge_loss(near, far, allowed, negatives_an_edge))
+    return torch.stack(parts).sum()
 
 
-def edge_loss(
-    near: Tensor, far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int, offset: Tensor
-) -> Tensor:
-    """-[log sigmoid(b - near) + K * mean over allowed negatives of log sigmoid(far - b)], mean over edges.
+def edge_loss(near: Tensor, far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
+    """-[log sigmoid(near) + K * mean over allowed negatives of log sigmoid(far)], mean over edges, sum over members.
 
-    The mean times K keeps the weight of the paper's K negatives whatever the pool holds. An anchor with
-    no allowed negative, one that is joined to the whole pool, has its positive term alone.
+    `near` is (members, B) with b - d of each edge, `far` (members, B, M) with d - b of its negatives. The mean times K
+    keeps the weight of the paper's K negatives whatever the pool holds. An anchor with no allowed negative, one
+    that is joined to the whole pool, has its positive term alone.
     """
-    share = torch.from_numpy(allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1).astype(np.float32))
-    pushed = (share * functional.logsigmoid(far - offset)).sum(1)
-    return -(functional.logsigmoid(offset - near) + negatives_an_edge * pushed).mean()
+    pushed: Tensor = _Pushed.apply(far, allowed, negatives_an_edge)  # type: ignore[no-untyped-call]
+    return (pushed - functional.logsigmoid(near).sum()) / near.shape[-1]
 
 
-def _to_negatives(measure: Dissimilarity, anchor: Gaussian, negative: Gaussian, shared: bool) -> Tensor:
-    """(B, M) to a shared pool as one matrix product, or (B, K) to each anchor's own negatives."""
+class _Pushed(torch.autograd.Function):
+    """The negatives' part of the loss, summed over edges and members; `far` is used up."""
+
+    @staticmethod
+    def forward(ctx: Any, far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
+        ctx.gradient = far.detach().contiguous()
+        sums = torch.empty(far.shape[:-1])
+        losses.log_sigmoids(ctx.gradient.numpy(), allowed, np.float32(negatives_an_edge), sums.numpy())
+        return sums.sum()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        return ctx.gradient.mul_(upstream[0]), None, None
+
+
+def _members(gaussian: Gaussian, group: Group) -> Gaussian:
+    """(members, ..., dim): the Gaussians of each member of the group, of the whole ones (..., all dimensions)."""
+    parts = (None if each is None else _apart(each, group) for each in (gaussian.mean, gaussian.variance))
+    return Gaussian(*parts)
+
+
+def _apart(values: Tensor, group: Group) -> Tensor:
+    shape = (*values.shape[:-1], -1, group.dim)
+    return values[..., group.dims].reshape(shape).movedim(-2, 0)
+
+
+def _to_negatives(
+    measure: Dissimilarity, anchor: Gaussian, negative: Gaussian, offset: Tensor, shared: bool
+) -> Tensor:
+    """d - b: (members, B, M) to a shared pool as one matrix product, or (members, B, K) to each anchor's own."""
     if shared:
-        pairs: Tensor = measure.all_pairs(anchor, negative)
+        left = measure.left(anchor)
+        pairs: Tensor = products(Factor(left.vector, left.bias - offset), measure.right(negative))
         return pairs
-    own: Tensor = measure.direct(anchor[:, None], negative)
+    own: Tensor = measure.direct(anchor[:, :, None], negative) - offset[..., None]
     return own
 
 

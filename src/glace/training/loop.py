@@ -103,8 +103,8 @@ class Trainer:
     def _veil(self, batch: Batch) -> Veil:
         config, generator = self.network.config, self.sampler.streams.numpy("veil", self.history.step)
         pairs = np.column_stack([batch.anchors, batch.targets])
-        dropout, neighbor_dropout = float(config.dropout), float(config.neighbor_dropout)
-        return Veil(int(generator.integers(2**62)), dropout, neighbor_dropout, pairs)
+        seed = int(generator.integers(2**62))
+        return Veil(seed, float(config.dropout), config.neighbor_dropout, pairs)
 
     def _look(self) -> None:
         if self.validation is None:

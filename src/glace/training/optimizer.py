@@ -40,11 +40,11 @@ class RowwiseAdam:
     def _step_rows(
         self, layer: SparseInput, first: Any, second: Any, number: int, learning_rate: float
     ) -> None:
-        touched, gradient = layer.touched_gradient()
         rate = np.float32(learning_rate / (1 - BETAS[0] ** number))
         damping = np.float32((1 - BETAS[1] ** number) ** 0.5)
         betas = np.array(BETAS, dtype=np.float32)
-        sparse_layer.adam_rows(touched, gradient, layer.weight.numpy(), first, second, rate, damping, betas)
+        weight = layer.weight.numpy()
+        sparse_layer.adam_rows(*layer.touched(), weight, first, second, rate, damping, betas)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """All moments by name, as arrays; the step count is the caller's."""
