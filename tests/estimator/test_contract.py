@@ -197,6 +197,19 @@ def test_a_node_without_edges_has_the_gaussian_of_its_attributes(planted):
     assert (codes[near] == codes[:, None]).mean() > 0.4, "by chance one in ten would be"
 
 
+def test_hashed_attributes_serve_nearly_as_well(planted, tmp_path):
+    fits = [glace.GLACE(**small(hashed_width=width)).fit(planted) for width in (None, 64)]
+    plain, hashed = (max(look.auc for look in fit.history_.looks) for fit in fits)
+    assert hashed > plain - 0.1
+    assert fits[1].network_.weights()["encoders.first.input.weight"].shape[0] == 64
+    fits[1].save(tmp_path / "m.glace")
+    loaded = glace.load(tmp_path / "m.glace")
+    new = loaded.transform(planted.attributes)
+    np.testing.assert_array_equal(new.mean, fits[1].embedding_.mean)
+    with pytest.raises(InputError, match="fitted on 120 attributes, but these have 64"):
+        loaded.transform(np.ones((1, 64)))
+
+
 def test_the_published_glace_is_the_papers():
     model = PublishedGLACE()
     facts = (model.proximity, model.members, model.neighbors, model.offset, model.negative_power)

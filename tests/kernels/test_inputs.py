@@ -105,7 +105,7 @@ def test_all_neighbours_of_a_share_of_the_rows_are_dropped(adjacency):
 def rows_of(attributes, nodes, means, unit=False, dropout=0.0, seed=0):
     slots = np.full(24, -1)
     start, column, value = joined(
-        arrays(attributes), 12, np.asarray(nodes), means, unit, dropout, seed, slots
+        arrays(attributes), 12, 0, np.asarray(nodes), means, unit, dropout, seed, slots
     )
     assert (slots == -1).all()
     return sp.csr_array((value, column, start), shape=(len(nodes), 24))

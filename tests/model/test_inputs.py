@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glace
+from glace.errors import InputError
 from glace.estimator.fitting import inputs_of
 from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape
 from glace.model.heads import VARIANCE_FLOOR
 from glace.model.inputs import NEIGHBORS_A_STEP, Inputs, Scaling, Veil, partners
-from glace.model.network import Network
+from glace.model.network import Network, shape_of
 from glace.rng import Streams
 from glace.sampling.config import SamplingConfig
 from glace.sampling.edges import EdgeSampler
@@ -44,8 +45,7 @@ def network_of(graph, neighbors="mean", **options):
         neighbors=neighbors,
         **{"neighbor_dropout": 0, "dropout": 0, "offset": 4.0} | options,
     )
-    shape = InputShape(x.shape[1], sp.issparse(x), neighbors == "mean")
-    network = Network(shape, config, "symmetric_kl", Streams(0))
+    network = Network(shape_of(x.shape[1], sp.issparse(x), config), config, "symmetric_kl", Streams(0))
     network.standardize(x)
     return network
 
@@ -123,6 +123,39 @@ def test_neighbors_are_so_whichever_way_an_edge_points(graph):
     both = directed.adjacency.toarray() + directed.adjacency.T.toarray()
     rows = inputs_of(network_of(directed), directed).rows(np.arange(60))
     np.testing.assert_allclose(rows.toarray(), oracle(directed, both), rtol=1e-4, atol=1e-6)
+
+
+def test_hashed_attributes_have_a_column_and_a_sign_each(graph):
+    """What each attribute is turned to is read off rows with one attribute; all else follows from it."""
+    alone = glace.from_arrays(graph.edges(), sp.eye_array(60, format="csr"), ids=range(60))
+    each = network_of(alone, "none", hashed_width=7).inputs(alone.features(), None)
+    table = each.rows(np.arange(60)).toarray()[:30].astype(np.float64)
+    assert table.shape == (30, 7)
+    assert (np.abs(table).sum(axis=1) == 1).all()
+    assert {-1.0, 1.0} <= set(table.ravel())
+    assert len(np.unique(np.abs(table).argmax(axis=1))) >= 6
+    rows = inputs_of(network_of(graph, hashed_width=7), graph).rows(np.arange(60))
+    own, neighbors = np.hsplit(oracle(graph), 2)
+    np.testing.assert_allclose(
+        rows.toarray(), np.hstack([own @ table, neighbors @ table]), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_products_of_hashed_rows_are_right_on_average():
+    rng = np.random.default_rng(0)
+    x = sp.random_array((2, 100_000), density=0.002, rng=rng, format="csr", dtype=np.float32)
+    x = sp.csr_array(x + x[[1, 0]])  # rows with much in common
+    graph = glace.from_arrays(np.array([[0, 1]]), x)
+    products = []
+    for width in (4096, 4097, 5000, 6000):
+        rows = network_of(graph, "none", hashed_width=width).inputs(x, None).rows(np.arange(2))
+        products.append(float((rows[[0]] @ rows[[1]].T).toarray()[0, 0]))
+    assert np.mean(products) == pytest.approx(1.0, abs=0.05)
+
+
+def test_dense_attributes_are_not_hashed(graph):
+    with pytest.raises(InputError, match="hashed_width is for sparse attributes, but these are dense"):
+        network_of(dense(graph), hashed_width=7)
 
 
 # What a step hides

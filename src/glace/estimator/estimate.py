@@ -13,7 +13,8 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
     """Bytes by name: parts of the memory, their sum, and the size of the model file."""
     settings = model.settings()
     first, second = (settings.model.proximity in (part, "both") for part in ("first", "second"))
-    columns = graph.num_attributes * (1 if settings.model.neighbors == "none" else 2)
+    width = settings.model.hashed_width or graph.num_attributes
+    columns = width * (1 if settings.model.neighbors == "none" else 2)
     hidden, dim = settings.model.hidden, settings.model.dim
     parts, heads = first + second, 1 + model.gaussian
     weights = 4.0 * (first + 2 * second) * ((columns + 1) * hidden + heads * (hidden + 1) * dim)

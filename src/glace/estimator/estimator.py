@@ -60,6 +60,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     dropout: float | str = ModelConfig.dropout
     purpose: str = ModelConfig.purpose
     offset: float | str = ModelConfig.offset
+    hashed_width: int | None = ModelConfig.hashed_width
     normalize: bool = ModelConfig.normalize
     batch: int = SamplingConfig.batch
     negatives: int = SamplingConfig.negatives

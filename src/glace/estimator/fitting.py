@@ -18,9 +18,8 @@ from glace.estimator.choice import (
 from glace.estimator.settings import Settings
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
-from glace.model.encoders import InputShape
 from glace.model.inputs import Inputs
-from glace.model.network import Network
+from glace.model.network import Network, shape_of
 from glace.sampling.edges import EdgeSampler
 from glace.training.history import Listener, Progress
 from glace.training.loop import Trainer, total_steps
@@ -77,8 +76,7 @@ class Fitting:
     def trainer(self, settings: Settings) -> Trainer:
         """A run from the start, with settings that leave nothing open."""
         attributes = self.graph.features()
-        neighbors = settings.model.neighbors == "mean"
-        shape = InputShape(attributes.shape[1], sp.issparse(attributes), neighbors)
+        shape = shape_of(attributes.shape[1], sp.issparse(attributes), settings.model)
         network = Network(shape, settings.model, self.measure, settings.streams)
         network.standardize(attributes)
         inputs = inputs_of(network, self.graph)

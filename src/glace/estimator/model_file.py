@@ -23,8 +23,7 @@ from glace.gaussian.embedding_file import (
 )
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
-from glace.model.encoders import InputShape
-from glace.model.network import Network
+from glace.model.network import Network, shape_of
 from glace.training.history import History
 
 KIND, VERSION = "glace-model", 2
@@ -131,7 +130,7 @@ def _metadata(model: GLACE) -> dict[str, Any]:
 
 def _network(settings: Settings, metadata: dict[str, Any], arrays: Arrays) -> Network:
     weights = {name.partition("|")[2]: array for name, array in arrays.items() if name.startswith("weights|")}
-    shape = InputShape(int(metadata["width"]), bool(metadata["sparse"]), settings.model.neighbors == "mean")
+    shape = shape_of(int(metadata["width"]), bool(metadata["sparse"]), settings.model)
     for name, array in weights.items():
         if not np.isfinite(array).all():
             raise FormatError(f"the weights {name} are not all finite")

@@ -11,15 +11,22 @@ import numpy as np
 
 from glace.kernels.compile import compiled
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
 
 @compiled
 def uniform(seed: Any, row: Any, entry: Any) -> Any:
-    """A number from 0 to 1 that looks random: splitmix64's finalizer on its three arguments."""
-    x = np.uint64(seed) + np.uint64(row) * np.uint64(0x9E3779B97F4A7C15)
-    x += np.uint64(entry) * np.uint64(0xD1342543DE82EF95)
+    """A number from 0 to 1 that looks random, made of its three arguments."""
+    x = np.uint64(seed) + np.uint64(row) * GOLDEN + np.uint64(entry) * np.uint64(0xD1342543DE82EF95)
+    return np.float64(_mixed(x) >> np.uint64(11)) / 9007199254740992.0
+
+
+@compiled
+def _mixed(x: Any) -> Any:
+    """64 bits of which each depends on all of x: splitmix64's finalizer."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.float64((x ^ (x >> np.uint64(31))) >> np.uint64(11)) / 9007199254740992.0
+    return x ^ (x >> np.uint64(31))
 
 
 @compiled
@@ -72,9 +79,19 @@ def _holds(values: Any, begin: Any, end: Any, wanted: Any) -> Any:
 
 @compiled
 def joined(
-    attributes: Any, width: Any, nodes: Any, means: Any, unit: Any, dropout: Any, seed: Any, slots: Any
+    attributes: Any,
+    width: Any,
+    hashed: Any,
+    nodes: Any,
+    means: Any,
+    unit: Any,
+    dropout: Any,
+    seed: Any,
+    slots: Any,
 ) -> Any:
     """CSR arrays of the rows [x_i, mean of x_k over the neighbours k of i], 2 * width columns.
+
+    Where `hashed` is not 0, columns are hashed into so many (which `width` is then), each with a sign of its own.
 
     `means` is what `neighbours` gives. Rows x are scaled to unit length if `unit`. Each entry is left out with
     probability `dropout`, and the others are raised so that the expectation stays. `slots` is a scratch array of
@@ -93,10 +110,10 @@ def joined(
     place = 0
     for r in range(len(nodes)):
         out = (out_column, out_value, slots, place)
-        place = _add_row(attributes, nodes[r], 0, np.float32(1), unit, dropout, seed, r, out)
+        place = _add_row(attributes, nodes[r], 0, hashed, np.float32(1), unit, dropout, seed, r, out)
         for p in range(start[r], start[r + 1]):
             out = (out_column, out_value, slots, place)
-            place = _add_row(attributes, found[p], width, share[p], unit, dropout, seed, r, out)
+            place = _add_row(attributes, found[p], width, hashed, share[p], unit, dropout, seed, r, out)
         out_start[r + 1] = place
         for p in range(out_start[r], place):
             slots[out_column[p]] = -1
@@ -105,7 +122,16 @@ def joined(
 
 @compiled
 def _add_row(
-    attributes: Any, node: Any, shift: Any, share: Any, unit: Any, dropout: Any, seed: Any, row: Any, out: Any
+    attributes: Any,
+    node: Any,
+    shift: Any,
+    hashed: Any,
+    share: Any,
+    unit: Any,
+    dropout: Any,
+    seed: Any,
+    row: Any,
+    out: Any,
 ) -> Any:
     indptr, indices, data = attributes
     column, value, slots, place = out
@@ -121,11 +147,16 @@ def _add_row(
         # 2 and on: 0 and 1 decided on the row's neighbours.
         if dropout > 0.0 and uniform(seed, row, p + 2) < dropout:
             continue
-        wanted = indices[p] + shift
+        wanted, factor = np.int64(indices[p]), scale
+        if hashed > 0:
+            mixed = _mixed(np.uint64(wanted) * GOLDEN)
+            wanted = np.int64((mixed >> np.uint64(1)) % np.uint64(hashed))
+            factor = scale if mixed & np.uint64(1) else -scale
+        wanted += shift
         if slots[wanted] < 0:
             slots[wanted] = place
             column[place] = wanted
             value[place] = 0.0
             place += 1
-        value[slots[wanted]] += data[p] * scale
+        value[slots[wanted]] += data[p] * factor
     return place

@@ -66,6 +66,14 @@ class ModelConfig(Configuration):
         choices=("auto", "learned"),
         kind=float,
     )
+    hashed_width: int | None = option(
+        None,
+        "Columns that sparse attributes are hashed into, each with a sign, where there are too many for a row of "
+        "weights each; None keeps them apart.",
+        at_least=2,
+        optional=True,
+        kind=int,
+    )
     normalize: bool = option(
         True, "Scale sparse attribute rows to unit length, dense columns to mean 0 and variance 1."
     )

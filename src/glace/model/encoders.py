@@ -15,16 +15,25 @@ NodeNumbers = npt.NDArray[np.int64]
 
 
 class InputShape(NamedTuple):
-    """What nodes look like to a network: D attributes, sparse or dense, and beside them their neighbours' mean."""
+    """What nodes look like to a network: D attributes, sparse or dense, and beside them their neighbours' mean.
+
+    Sparse ones may be `hashed` into so many columns; 0 if they are not.
+    """
 
     width: int
     sparse: bool
     neighbors: bool = False
+    hashed: int = 0
+
+    @property
+    def part(self) -> int:
+        """Columns of a node's own attributes, and again of its neighbours'."""
+        return self.hashed or self.width
 
     @property
     def columns(self) -> int:
         """Numbers in a row of input."""
-        return self.width * (2 if self.neighbors else 1)
+        return self.part * (2 if self.neighbors else 1)
 
 
 class SparseInput(nn.Module):

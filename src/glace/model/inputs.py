@@ -77,7 +77,8 @@ class Inputs:
     def _sparse(self, nodes: NodeNumbers, neighbours: Means, dropout: float, seed: int) -> sp.csr_array:
         start, column, value = kernels.joined(
             _arrays(self.attributes),
-            self.shape.width,
+            self.shape.part,
+            self.shape.hashed,
             nodes,
             neighbours,
             self.scaling.unit,

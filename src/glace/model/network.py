@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian, concatenated, named, stacked
 from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape, NodeNumbers, input_layer
@@ -130,6 +131,13 @@ class Network(nn.Module):
     def set_weights(self, weights: dict[str, npt.NDArray[Any]]) -> None:
         """Copy weights of the same names and shapes into the network."""
         self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+
+
+def shape_of(width: int, sparse: bool, config: ModelConfig) -> InputShape:
+    """What nodes with so many attributes look like to a network of this configuration."""
+    if config.hashed_width is not None and not sparse:
+        raise InputError("hashed_width is for sparse attributes, but these are dense; leave it out")
+    return InputShape(width, sparse, config.neighbors == "mean", config.hashed_width or 0)
 
 
 class Group(NamedTuple):
