@@ -18,7 +18,7 @@ class RowwiseAdam:
 
     def __init__(self, network: nn.Module) -> None:
         self.named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
-        self.dense = torch.optim.Adam([p for _, p in self.named], betas=BETAS)
+        self.dense = torch.optim.Adam([p for _, p in self.named], betas=BETAS, fused=True)
         self.sparse = list(sparse_inputs(network))
         self.moments = {
             name: (np.zeros_like(layer.weight.numpy()), np.zeros_like(layer.weight.numpy()))
