@@ -28,7 +28,7 @@ from glace.graph.graph import Graph
 from glace.graph.sparse import narrowed
 from glace.graph.split import HeldOut
 from glace.metrics import LinkScores, link_scores
-from glace.model.encoders import DenseInput, InputShape, SparseInput, input_layer
+from glace.model.encoders import InputLayer, InputShape, input_layer
 from glace.options import option
 from glace.rng import Streams
 from glace.sampling.edges import check_negatives_exist
@@ -116,7 +116,7 @@ class GraphNetworkMethod(Descent):
         return Embedding(ids, np.ascontiguousarray(mean), None, "dot")
 
 
-def fitting_input(view: View, hidden: int, streams: Streams) -> SparseInput | DenseInput:
+def fitting_input(view: View, hidden: int, streams: Streams) -> InputLayer:
     """The first layer."""
     return input_layer(view.shape, hidden, streams.numpy("weights"))
 

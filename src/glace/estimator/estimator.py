@@ -77,6 +77,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     patience: int = TrainingConfig.patience
     seed: int = RunConfig.seed
     threads: int = RunConfig.threads
+    device: str = RunConfig.device
 
     method: ClassVar[str] = "glace"
     gaussian: ClassVar[bool] = True

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import scipy.sparse as sp
+import torch
 
+from glace.errors import InputError
 from glace.estimator.choice import (
     MOST_TRIAL_STEPS,
     TRIAL_SECONDS,
@@ -35,6 +37,8 @@ class Fitting:
     measure: str
     sampler: EdgeSampler
     validation: Validation | None
+    compiled: bool = True
+    """Whether the CPU's kernels are used, where that is the device."""
 
     @classmethod
     def of(cls, graph: Graph, settings: Settings, measure: str, held_out: HeldOut | None) -> "Fitting":
@@ -77,7 +81,9 @@ class Fitting:
         """A run from the start, with settings that leave nothing open."""
         attributes = self.graph.features()
         shape = shape_of(attributes.shape[1], sp.issparse(attributes), settings.model)
-        network = Network(shape, settings.model, self.measure, settings.streams)
+        device = checked_device(settings.run.device)
+        compiled = self.compiled and device == "cpu"
+        network = Network(shape, settings.model, self.measure, settings.streams, device, compiled)
         network.standardize(attributes)
         inputs = inputs_of(network, self.graph)
         return Trainer(network, inputs, self.sampler, self.validation, settings.training)
@@ -89,6 +95,15 @@ def inputs_of(network: Network, graph: Graph) -> Inputs:
     if network.shape.neighbors and graph.directed:
         adjacency = sp.csr_array(adjacency + adjacency.T)
     return network.inputs(graph.features(), adjacency)
+
+
+def checked_device(name: str) -> str:
+    """The name of a device that torch can use here."""
+    here = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not here[name]:
+        found = ", ".join(each for each, is_here in here.items() if is_here)
+        raise InputError(f"torch sees no device {name!r} on this machine; there is {found}")
+    return name
 
 
 def part_of(listener: Listener | None, part: int, parts: int) -> Listener | None:

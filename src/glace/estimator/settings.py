@@ -25,6 +25,12 @@ class RunConfig(Configuration):
         at_least=1,
     )
 
+    device: str = option(
+        "cpu",
+        "What to train on. On the CPU, compiled kernels do what torch is slow at; on others, torch does all.",
+        choices=("cpu", "cuda", "mps"),
+    )
+
 
 STAGES = (ModelConfig, SamplingConfig, TrainingConfig, RunConfig)
 

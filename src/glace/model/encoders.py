@@ -8,6 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from glace.kernels import sparse_layer
 
@@ -34,6 +35,27 @@ class InputShape(NamedTuple):
     def columns(self) -> int:
         """Numbers in a row of input."""
         return self.part * (2 if self.neighbors else 1)
+
+
+class TorchSparseInput(nn.Module):
+    """W x + b for sparse x by torch alone, on any device; the gradient of W is a sparse tensor of the touched rows."""
+
+    def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(xavier_uniform(width, hidden, generator))
+        self.bias = nn.Parameter(torch.zeros(hidden))
+
+    def forward(self, attributes: sp.csr_array, rows: NodeNumbers) -> Tensor:
+        """(R, hidden) for the wanted rows of the attributes."""
+        wanted = attributes[rows]
+        columns, starts = (part.astype(np.int64) for part in (wanted.indices, wanted.indptr[:-1]))
+        columns, starts, values = (
+            torch.from_numpy(part).to(self.weight.device) for part in (columns, starts, wanted.data)
+        )
+        bags = functional.embedding_bag(
+            columns, self.weight, starts, mode="sum", sparse=True, per_sample_weights=values
+        )
+        return bags + self.bias
 
 
 class SparseInput(nn.Module):
@@ -123,14 +145,21 @@ class DenseInput(nn.Module):
 
     def forward(self, attributes: npt.NDArray[np.float32], rows: NodeNumbers) -> Tensor:
         """(R, hidden) for the wanted rows of the attributes."""
-        return torch.from_numpy(np.ascontiguousarray(attributes[rows])) @ self.weight + self.bias
+        wanted = torch.from_numpy(np.ascontiguousarray(attributes[rows])).to(self.weight.device)
+        return wanted @ self.weight + self.bias
 
 
-def input_layer(shape: InputShape, hidden: int, generator: np.random.Generator) -> SparseInput | DenseInput:
-    """The layer that fits attributes of this shape."""
-    if shape.sparse:
-        return SparseInput(shape.columns, hidden, generator)
-    return DenseInput(shape.columns, hidden, generator)
+InputLayer = SparseInput | TorchSparseInput | DenseInput
+
+
+def input_layer(
+    shape: InputShape, hidden: int, generator: np.random.Generator, compiled: bool = True
+) -> InputLayer:
+    """The layer that fits attributes of this shape, by `compiled` kernels for the CPU or by torch alone."""
+    if not shape.sparse:
+        return DenseInput(shape.columns, hidden, generator)
+    kind = SparseInput if compiled else TorchSparseInput
+    return kind(shape.columns, hidden, generator)
 
 
 def sparse_inputs(network: nn.Module) -> Iterator[tuple[str, SparseInput]]:

@@ -45,14 +45,26 @@ class Encoder(nn.Module):
 
 
 class Network(nn.Module):
-    """Encoders by role: `first`, and for second-order proximity `second` with its `context`."""
+    """Encoders by role: `first`, and for second-order proximity `second` with its `context`.
+
+    With `compiled`, kernels for the CPU do what torch is slow at; without, torch does all of it, on any device.
+    """
 
     shift: Tensor
     scale: Tensor
 
-    def __init__(self, shape: InputShape, config: ModelConfig, dissimilarity: str, streams: Streams) -> None:
+    def __init__(
+        self,
+        shape: InputShape,
+        config: ModelConfig,
+        dissimilarity: str,
+        streams: Streams,
+        device: str = "cpu",
+        compiled: bool = True,
+    ) -> None:
         super().__init__()
         self.shape, self.config, self.measure = shape, config, named(dissimilarity)
+        self.device, self.compiled = torch.device(device), compiled
         self.gaussian = self.measure.needs_variance
         self.parts = ("first", "second") if config.proximity == "both" else (config.proximity,)
         roles = [*self.parts, "context"] if "second" in self.parts else self.parts
@@ -71,10 +83,11 @@ class Network(nn.Module):
         dense_width = 0 if shape.sparse else shape.width
         self.register_buffer("shift", torch.zeros(dense_width))
         self.register_buffer("scale", torch.ones(dense_width))
+        self.to(self.device)
 
     def _encoder(self, shape: InputShape, role: str, streams: Streams) -> Encoder:
         generator = streams.numpy(f"weights {role}")
-        source = input_layer(shape, self.config.hidden, generator)
+        source = input_layer(shape, self.config.hidden, generator, self.compiled)
         shares = shared_out(self.config.hidden, self.config.members)
         kind = GaussianHead if self.gaussian else PointHead
         heads: list[nn.Module] = [kind(*sizes, generator) for sizes in zip(shares, self.dims, strict=True)]
@@ -97,7 +110,7 @@ class Network(nn.Module):
         if self.shape.sparse:
             scaling = Scaling(unit=self.config.normalize)
         else:
-            scaling = Scaling(False, self.shift.numpy(), self.scale.numpy())
+            scaling = Scaling(False, self.shift.cpu().numpy(), self.scale.cpu().numpy())
         return Inputs(self.shape, attributes, adjacency, scaling)
 
     def embed(self, inputs: Inputs, nodes: NodeNumbers) -> tuple[Gaussian, Gaussian | None]:
@@ -124,9 +137,9 @@ class Network(nn.Module):
         return float(sum(float(offset.detach().sum()) for offset in self.offsets.values()))
 
     def weights(self) -> dict[str, npt.NDArray[Any]]:
-        """Every weight by name, as arrays that share the network's memory."""
+        """Every weight by name, as arrays; on the CPU they share the network's memory."""
         state: dict[str, Tensor] = self.state_dict()
-        return {name: value.numpy() for name, value in state.items()}
+        return {name: value.cpu().numpy() for name, value in state.items()}
 
     def set_weights(self, weights: dict[str, npt.NDArray[Any]]) -> None:
         """Copy weights of the same names and shapes into the network."""
@@ -164,4 +177,5 @@ def shared_out(total: int, members: int) -> list[int]:
 
 
 def _as_numpy(gaussian: Gaussian) -> Gaussian:
-    return Gaussian(gaussian.mean.numpy(), None if gaussian.variance is None else gaussian.variance.numpy())
+    variance = None if gaussian.variance is None else gaussian.variance.cpu().numpy()
+    return Gaussian(gaussian.mean.cpu().numpy(), variance)

@@ -40,24 +40,38 @@ def batch_loss(
             offset = network.offsets[part][group.members, None]
             near = offset - network.measure.direct(anchor, target)
             far = _to_negatives(network.measure, anchor, negative, offset, negatives.ndim == 1)
-            parts.append(edge_loss(near, far, allowed, negatives_an_edge))
+            pushed = _pushed if network.compiled else _pushed_by_torch
+            parts.append(edge_loss(near, pushed(far, allowed, negatives_an_edge)))
     return torch.stack(parts).sum()
 
 
-def edge_loss(near: Tensor, far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
-    """-[log sigmoid(near) + K * mean over allowed negatives of log sigmoid(far)], mean over edges, sum over members.
+def edge_loss(near: Tensor, pushed: Tensor) -> Tensor:
+    """Mean over edges, and sum over members, of -log sigmoid(near) and of what the negatives add in all.
 
-    `near` is (members, B) with b - d of each edge, `far` (members, B, M) with d - b of its negatives. The mean times K
-    keeps the weight of the paper's K negatives whatever the pool holds. An anchor with no allowed negative, one
-    that is joined to the whole pool, has its positive term alone.
+    `near` is (members, B) with b - d of each edge.
     """
-    pushed: Tensor = _Pushed.apply(far, allowed, negatives_an_edge)  # type: ignore[no-untyped-call]
     return (pushed - functional.logsigmoid(near).sum()) / near.shape[-1]
 
 
-class _Pushed(torch.autograd.Function):
-    """The negatives' part of the loss, summed over edges and members; `far` is used up."""
+def _pushed_by_torch(far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
+    """-K * mean over allowed negatives of log sigmoid(far), summed over edges and members.
 
+    `far` is (members, B, M) with d - b of the negatives of each edge. The mean times K keeps the weight of the paper's
+    K negatives whatever the pool holds. An anchor with no allowed negative, one that is joined to the whole
+    pool, adds nothing.
+    """
+    share = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1).astype(np.float32)
+    weight = torch.from_numpy(share).to(far.device)
+    return -negatives_an_edge * (weight * functional.logsigmoid(far)).sum()
+
+
+def _pushed(far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
+    """The same by a compiled kernel; `far` is used up."""
+    total: Tensor = _Pushed.apply(far, allowed, negatives_an_edge)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _Pushed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
         ctx.gradient = far.detach().contiguous()
@@ -99,7 +113,7 @@ def _encode(encoder: Any, inputs: Any, *groups: NodeNumbers) -> list[Gaussian]:
     sizes = np.cumsum([0, *(group.size for group in groups)])
     distinct, places = np.unique(np.concatenate([group.ravel() for group in groups]), return_inverse=True)
     encoded = encoder(inputs, distinct)
-    index = torch.from_numpy(places)
+    index = torch.from_numpy(places).to(encoded.mean.device)
     return [
         _rows(encoded, index[sizes[g] : sizes[g + 1]].reshape(group.shape)) for g, group in enumerate(groups)
     ]

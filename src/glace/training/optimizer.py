@@ -5,20 +5,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glace.kernels import sparse_layer
-from glace.model.encoders import SparseInput, sparse_inputs
+from glace.model.encoders import SparseInput, TorchSparseInput, sparse_inputs
 
 BETAS = (0.9, 0.999)
 
 
 class RowwiseAdam:
-    """torch's Adam for what autograd gives gradients to, lazy Adam by kernels for sparse input layers."""
+    """torch's Adam for what autograd gives gradients to, lazy Adam for sparse input layers: by kernels, or torch's."""
 
     def __init__(self, network: nn.Module) -> None:
+        bags = [module.weight for module in network.modules() if isinstance(module, TorchSparseInput)]
         self.named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
-        self.dense = torch.optim.Adam([p for _, p in self.named], betas=BETAS, fused=True)
+        others = [p for _, p in self.named if not any(p is weight for weight in bags)]
+        self.by_torch: list[torch.optim.Optimizer] = [torch.optim.Adam(others, betas=BETAS, fused=True)]
+        if bags:
+            self.by_torch.append(torch.optim.SparseAdam(bags, betas=BETAS))
         self.sparse = list(sparse_inputs(network))
         self.moments = {
             name: (np.zeros_like(layer.weight.numpy()), np.zeros_like(layer.weight.numpy()))
@@ -27,13 +31,15 @@ class RowwiseAdam:
 
     def zero_grad(self) -> None:
         """Forget the gradients of the last step."""
-        self.dense.zero_grad()
+        for optimizer in self.by_torch:
+            optimizer.zero_grad()
 
     def step(self, number: int, learning_rate: float) -> None:
         """Take the `number`-th step, counted from 1, along the gradients of the last backward pass."""
-        for group in self.dense.param_groups:
-            group["lr"] = learning_rate
-        self.dense.step()
+        for optimizer in self.by_torch:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate
+            optimizer.step()
         for name, layer in self.sparse:
             self._step_rows(layer, *self.moments[name], number, learning_rate)
 
@@ -46,12 +52,20 @@ class RowwiseAdam:
         weight = layer.weight.numpy()
         sparse_layer.adam_rows(*layer.touched(), weight, first, second, rate, damping, betas)
 
+    def _kept(self, parameter: Tensor) -> dict[str, Any]:
+        """What torch's optimizers keep of a parameter; SparseAdam counts steps with a plain number."""
+        (optimizer,) = (
+            each for each in self.by_torch if any(parameter is p for p in each.param_groups[0]["params"])
+        )
+        kept: dict[str, Any] = optimizer.state[parameter]
+        return kept
+
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """All moments by name, as arrays; the step count is the caller's."""
         found = {}
         for name, parameter in self.named:
-            for key, value in self.dense.state[parameter].items():
-                found[f"{name}/{key}"] = value.numpy()
+            for key, value in self._kept(parameter).items():
+                found[f"{name}/{key}"] = value.cpu().numpy() if torch.is_tensor(value) else np.array(value)
         for name, pair in self.moments.items():
             found[f"{name}/first"], found[f"{name}/second"] = pair
         return found
@@ -60,8 +74,15 @@ class RowwiseAdam:
         """Put back what `state` gave."""
         for name, parameter in self.named:
             keys = [key for key in state if key.rpartition("/")[0] == name]
-            self.dense.state[parameter] = {
-                key.rpartition("/")[2]: torch.from_numpy(np.array(state[key])) for key in keys
-            }
+            self._kept(parameter).update(
+                {key.rpartition("/")[2]: _restored(state[key], parameter) for key in keys}
+            )
         for name in self.moments:
             self.moments[name] = (np.array(state[f"{name}/first"]), np.array(state[f"{name}/second"]))
+
+
+def _restored(value: npt.NDArray[Any], parameter: Tensor) -> Any:
+    if value.ndim == 0 and value.dtype.kind == "i":
+        return int(value)
+    kept = torch.from_numpy(np.array(value))
+    return kept if kept.ndim == 0 else kept.to(parameter.device)
