@@ -30,7 +30,7 @@ from glace.kernels.compile import compiled
 SMALLEST, LARGEST = 2**20, 2**30
 """Bytes of the arrays that speeds are measured with: within the second cache, and far beyond the last one's share."""
 PRODUCT = 1024
-REPEATS = 5
+REPEATS = 3
 
 
 class Cost(NamedTuple):
@@ -57,6 +57,15 @@ class Machine:
             self.update, cost.extent
         )
         return max(cost.operations / self.operations, traffic)
+
+    def or_faster(self, other: "Machine") -> "Machine":
+        """What it reached in the better of two measurements, speed by speed."""
+        pairs = (
+            zip(mine, others, strict=True)
+            for mine, others in ((self.read, other.read), (self.update, other.update))
+        )
+        read, update = ([max(pair) for pair in each] for each in pairs)
+        return Machine(max(self.operations, other.operations), self.sizes, read, update)
 
     def _at(self, speeds: list[float], extent: float) -> float:
         return float(np.interp(np.log(max(extent, 1.0)), np.log(self.sizes), speeds))

@@ -66,22 +66,20 @@ def main(
     settings = [Setting(*each) for each in product(*sizes)]
     graph = acm_like(scale)
     report = Report("step_cost", results, {"scale": scale, "method": method, "pool": pool})
-    machines = {count: _machine(report, count, scale) for count in sizes[2]}
-    found = _found(settings, _steps(graph, method, pool, settings), machines, rounds)
+    machines, found = _found(settings, _steps(graph, method, pool, settings), scale, rounds)
+    for count, machine in machines.items():
+        _show_machine(report, count, machine)
     for setting, each in found.items():
         _note(report, setting, each)
     _show(report, f"Steps of {method} on {graph}, pool of {pool:,}", found)
 
 
-def _machine(report: Report, threads: int, scale: float) -> Machine:
-    with using_threads(threads):
-        machine = measured(scale)
+def _show_machine(report: Report, threads: int, machine: Machine) -> None:
     report.note(asked="machine", threads=threads, **vars(machine))
     speeds = zip(machine.sizes, machine.read, machine.update, strict=True)
     rows = [(f"{size / 1e6:.0f}", read / 1e9, update / 1e9) for size, read, update in speeds]
     title = f"This machine, threads {threads}: matrix product {machine.operations / 1e9:.0f} GFlop/s"
     report.table(title, ("MB", "read GB/s", "read and write GB/s"), rows)
-    return machine
 
 
 def _steps(graph: Graph, method: str, pool: int, settings: list[Setting]) -> dict[Setting, StagedSteps]:
@@ -100,15 +98,23 @@ def _steps(graph: Graph, method: str, pool: int, settings: list[Setting]) -> dic
 
 
 def _found(
-    settings: list[Setting], steps: dict[Setting, StagedSteps], machines: dict[int, Machine], rounds: int
-) -> dict[Setting, Found]:
+    settings: list[Setting], steps: dict[Setting, StagedSteps], scale: float, rounds: int
+) -> tuple[dict[int, Machine], dict[Setting, Found]]:
+    """What the machine reaches, by threads, and what the steps take: all in turn, for it is shared with others."""
     taken: dict[Setting, list[Step]] = {setting: [] for setting in settings}
-    for setting in in_turn(settings, 1 + rounds, "steps in turn"):
-        with using_threads(setting.threads):
-            first = len(taken[setting])
-            taken[setting] += [steps[setting].step(first + number) for number in range(STEPS)]
+    machines: dict[int, Machine] = {}
+    turns: list[int | Setting] = [*sorted({setting.threads for setting in settings}), *settings]
+    for turn in in_turn(turns, 1 + rounds, "steps in turn"):
+        with using_threads(turn if isinstance(turn, int) else turn.threads):
+            if isinstance(turn, int):
+                machine = measured(scale)
+                machines[turn] = machine.or_faster(machines.get(turn, machine))
+            else:
+                first = len(taken[turn])
+                taken[turn] += [steps[turn].step(first + number) for number in range(STEPS)]
     # The first turn compiles and fills caches.
-    return {each: _summed(steps[each], taken[each][STEPS:], machines[each.threads]) for each in settings}
+    found = {each: _summed(steps[each], taken[each][STEPS:], machines[each.threads]) for each in settings}
+    return machines, found
 
 
 def _summed(steps: StagedSteps, taken: list[Step], machine: Machine) -> Found:
