@@ -1,6 +1,8 @@
 """What the commands share: turns, children, memory, options, tables and records."""
 
 import contextlib
+import ctypes
+import gc
 import json
 import os
 import subprocess
@@ -17,6 +19,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from glace import datasets
 from glace.datasets.planted import planted
 from glace.graph.graph import Graph
 from glace.records import Record, peak_rss_mb, provenance
@@ -47,6 +50,11 @@ def acm_like(scale: float) -> Graph:
     degree = 2 * 539_910 / 115_772
     width = max(round(124_856 * scale), 20 * communities)
     return planted(nodes, communities=communities, degree=degree, attributes=width, words=54)
+
+
+def graph_of(name: str, scale: float, data_dir: str | Path | None) -> Graph:
+    """A graph of the registry, or `planted`, the synthetic one, which needs no data."""
+    return acm_like(scale) if name == "planted" else datasets.load(name, data_dir=data_dir)
 
 
 def in_turn(items: Sequence[Item], rounds: int, doing: str) -> Iterator[Item]:
@@ -95,10 +103,14 @@ def memory_mb(field: str) -> float:
     return int(lines[field].split()[0]) * 1024 / 1e6
 
 
-def forget_peak() -> None:
-    """Let the peak of memory count from now on, where the system can; else it is that of all so far."""
+def settled_mb() -> float:
+    """The resident memory once what is free has been given back; the peak counts from now on, where the system can."""
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    return memory_mb("VmRSS")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ after the same number of drawn edges in a process each.
 import time
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,13 +20,13 @@ from benchmarks.common import (
     Scale,
     Threads,
     acm_like,
+    graph_of,
     in_child,
     in_turn,
     interleaved,
 )
 from benchmarks.stages import staged, trainer_of
 from benchmarks.yardstick import BATCH, HIDDEN, Yardstick
-from glace import datasets
 from glace.estimator.estimator import PublishedGLACE
 from glace.evaluation.link_prediction import link_prediction
 from glace.gaussian.embedding import Embedding
@@ -72,9 +71,9 @@ def main(
     ours = Ours(batch, pool, hidden, threads)
     report = Report("reference", results, {"scale": scale, **vars(ours)})
     compare_speed(report, acm_like(scale), ours, rounds)
-    planted = f"planted, scale {scale:g}"
-    compare_learning(report, planted, [planted_edges], ours, data_dir)
-    compare_learning(report, dataset, edges or [16_384, 65_536, 262_144], ours, data_dir)
+    where = {"scale": scale, "data_dir": data_dir and str(data_dir)}
+    compare_learning(report, "planted", [planted_edges], ours, where)
+    compare_learning(report, dataset, edges or [16_384, 65_536, 262_144], ours, where)
 
 
 def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None:
@@ -93,24 +92,29 @@ def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None
     report.table(f"Training on {graph}", ("side", "edges/s", "times"), rows)
 
 
-def compare_learning(report: Report, graph: str, edges: list[int], ours: Ours, data_dir: Path | None) -> None:
+def compare_learning(report: Report, name: str, edges: list[int], ours: Ours, where: dict[str, Any]) -> None:
     """Test AUC, seconds and peak memory of both after each of these numbers of edges."""
-    wanted = {"graph": graph, **vars(ours), "data_dir": data_dir and str(data_dir)}
     rows = []
     for number, side in in_turn([(number, side) for number in edges for side in SIDES], 1, "learning"):
-        found = in_child("benchmarks.reference:learned", side=side, edges=number, **wanted)
-        report.note(asked="learning", graph=graph, side=side, edges=number, **found)
+        found = in_child(
+            "benchmarks.reference:learned",
+            name=name,
+            side=side,
+            edges=number,
+            where=where,
+            options=vars(ours),
+        )
+        report.note(asked="learning", name=name, side=side, edges=number, **found)
         rows.append((side, number, found["seconds"], f"{found['auc']:.4f}", found["peak_mb"]))
     columns = ("side", "edges drawn", "seconds", "test AUC", "peak MB")
-    report.table(f"Learning from {graph}", columns, rows)
+    report.table(f"Learning from {name}", columns, rows)
 
 
-def learned(side: str, graph: str, edges: int, data_dir: str | None, **options: int) -> dict[str, Any]:
-    """Train one side on so many edges; meant for a process of its own."""
-    whole = (
-        acm_like(float(graph.split()[-1])) if "scale" in graph else datasets.load(graph, data_dir=data_dir)
-    )
-    split, ours = split_edges(whole, Streams(0).numpy("split")), Ours(**options)
+def learned(
+    name: str, side: str, edges: int, where: dict[str, Any], options: dict[str, int]
+) -> dict[str, Any]:
+    """Train one side on so many edges of a graph; meant for a process of its own."""
+    split, ours = split_edges(graph_of(name, **where), Streams(0).numpy("split")), Ours(**options)
     train = _yardstick if side == "yardstick" else _ours
     with using_threads(ours.threads):
         train(acm_like(0), BATCH, ours)  # compiled code is read from disk, which is no part of training

@@ -17,10 +17,10 @@ from benchmarks.common import (
     Rounds,
     Threads,
     acm_like,
-    forget_peak,
     in_child,
     in_turn,
     memory_mb,
+    settled_mb,
 )
 from benchmarks.stages import staged, trainer_of
 from glace.datasets.planted import planted
@@ -80,10 +80,9 @@ def trained(edges: int, method: str, batch: int, steps: int, threads: int) -> di
     model = kind(**options | {"batch": batch})
     with using_threads(threads):
         _step_seconds(acm_like(0), model, 5)  # compiled code is loaded, which is no part of what is asked
-        libraries = memory_mb("VmRSS")
+        libraries = settled_mb()
         graph = graph_of(size)
-        with_graph = memory_mb("VmRSS")
-        forget_peak()
+        with_graph = settled_mb()
         seconds = _step_seconds(graph, model, steps)
     memory = {"graph_mb": with_graph - libraries, "training_mb": memory_mb("VmHWM") - with_graph}
     return {"edges": graph.num_edges, "nodes": graph.num_nodes, "step_seconds": seconds, **memory}

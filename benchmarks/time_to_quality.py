@@ -12,9 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.common import RESULTS, DataDir, Report, Results, Rounds, Threads, acm_like, in_turn
+from benchmarks.common import RESULTS, DataDir, Report, Results, Rounds, Threads, acm_like, graph_of, in_turn
 from benchmarks.yardstick import Yardstick
-from glace import datasets
 from glace.baselines.descent import Descent
 from glace.evaluation.link_prediction import link_prediction
 from glace.experiment.methods import LEARNED, Learned, make
@@ -69,7 +68,7 @@ def main(
     """Train every method on every graph, and tell when it was how good."""
     report = Report("time_to_quality", results, {"threads": threads, "rounds": rounds})
     for name in dataset or ["cora-ml", "dblp", "wordnet", "debian"]:
-        graph = acm_like(scale) if name == "planted" else datasets.load(name, data_dir=data_dir)
+        graph = graph_of(name, scale, data_dir)
         split = split_edges(graph, Streams(0).numpy("split"))
         ways = [Way.of(each) for each in way or [*METHODS, *[YARDSTICK] * (name == "cora-ml")]]
         for each in ways:  # compiled code is read from disk before the clock runs
