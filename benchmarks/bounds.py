@@ -13,7 +13,7 @@ dimensions in G members. Numbers have 4 bytes. What each stage must do:
 - optimizer: read C H gradients; read and write as many weights and both moments.
 
 A stage is bound by its operations or by its traffic, whichever takes longer. Traffic goes at the speed measured for
-an array of the size that the stage walks over, operations at that of a float32 matrix product of torch.
+an array as large as what the stage walks over, operations at that of a float32 matrix product of torch.
 """
 
 import time
@@ -34,12 +34,12 @@ REPEATS = 3
 
 
 class Cost(NamedTuple):
-    """Operations, bytes read, bytes written or read and written back, and the bytes that they lie in."""
+    """Operations, bytes read out of how many, and bytes written, or read and written back and so counted twice."""
 
     operations: float
     read: float
+    within: float
     updated: float
-    extent: float
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,8 @@ class Machine:
 
     def seconds(self, cost: Cost) -> float:
         """The least that a stage can take."""
-        traffic = cost.read / self._at(self.read, cost.extent) + cost.updated / self._at(
-            self.update, cost.extent
-        )
+        traffic = cost.read / self._at(self.read, cost.within)
+        traffic += cost.updated / self._at(self.update, cost.updated)
         return max(cost.operations / self.operations, traffic)
 
     def or_faster(self, other: "Machine") -> "Machine":
@@ -68,7 +67,9 @@ class Machine:
         return Machine(max(self.operations, other.operations), self.sizes, read, update)
 
     def _at(self, speeds: list[float], extent: float) -> float:
-        return float(np.interp(np.log(max(extent, 1.0)), np.log(self.sizes), speeds))
+        # What a larger array reaches a smaller one does too, whatever disturbed its measurement.
+        reached = np.maximum.accumulate(speeds[::-1])[::-1]
+        return float(np.interp(np.log(max(extent, 1.0)), np.log(self.sizes), reached))
 
 
 def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
@@ -82,13 +83,13 @@ def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
     scores, drawn = 4 * batch * pool * members, batch * pool + 8 * (2 * batch + pool)
     entries = sizes.non_zeros
     return {
-        "draw": Cost(0, 0, drawn, drawn),
-        "input rows": Cost(0, 8 * entries, 12 * entries, 20 * entries),
-        "sparse forward": Cost(2 * sums, 4 * sums, encoded, touched),
-        "dense forward": Cost(dense, 0, 2 * scores, scores),
-        "dense backward": Cost(2 * dense, 0, 2 * scores, scores),
-        "sparse backward": Cost(2 * sums, 4 * sums, touched, encoded),
-        "optimizer": Cost(12 * sizes.columns * hidden, touched, 6 * touched, 4 * touched),
+        "draw": Cost(0, 0, 1, drawn),
+        "input rows": Cost(0, 8 * entries, 8 * entries, 12 * entries),
+        "sparse forward": Cost(2 * sums, 4 * sums, touched, encoded),
+        "dense forward": Cost(dense, 0, 1, 2 * scores),
+        "dense backward": Cost(2 * dense, 0, 1, 2 * scores),
+        "sparse backward": Cost(2 * sums, 4 * sums, encoded, touched),
+        "optimizer": Cost(12 * sizes.columns * hidden, touched, touched, 6 * touched),
     }
 
 

@@ -140,6 +140,15 @@ def test_the_sizes_of_a_step_are_those_of_its_batch(planted):
     assert sizes.columns == len(np.unique(rows.indices))
 
 
+def test_a_bound_is_the_slower_of_operations_and_traffic():
+    machine = bounds.Machine(operations=100.0, sizes=[10, 1000], read=[5.0, 20.0], update=[40.0, 10.0])
+    assert machine.seconds(bounds.Cost(operations=1000, read=0, within=1, updated=0)) == 10
+    assert machine.seconds(bounds.Cost(operations=0, read=100, within=1000, updated=0)) == 5
+    # A small array is no slower than a large one, even where it was measured so.
+    assert machine.seconds(bounds.Cost(operations=0, read=100, within=10, updated=0)) == 5
+    assert machine.seconds(bounds.Cost(operations=0, read=100, within=10, updated=10)) == 5.25
+
+
 def test_scaling(tmp_path, here):
     scaling.main(edges=[5_000, 10_000], batch=64, steps=2, rounds=1, results=tmp_path)
     found = records(tmp_path, "scaling")
