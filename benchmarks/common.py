@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -120,12 +120,18 @@ class Report:
     question: str
     folder: Path
     facts: dict[str, Any]
+    commit: str | None = field(default_factory=lambda: _commit())
+    """That of the start: while a long run lasts, the files may change."""
 
     def note(self, **values: Any) -> None:
         """Append a record."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = " ".join(["python", "-m", f"benchmarks.{self.question}", *sys.argv[1:]])
-        known = provenance(**self.facts) | {"command": command, "commit": _commit(), "cores": os.cpu_count()}
+        known = provenance(**self.facts) | {
+            "command": command,
+            "commit": self.commit,
+            "cores": os.cpu_count(),
+        }
         with (self.folder / f"{self.question}.jsonl").open("a", encoding="utf-8") as file:
             file.write(Record(self.question, values, known | {"load": os.getloadavg()}).to_json() + "\n")
 

@@ -31,11 +31,11 @@ def main(
     results: Results = RESULTS,
 ) -> None:
     """Compare exact search with the direct formula."""
+    facts = {"nodes": nodes, "dim": dim, "dissimilarity": dissimilarity, "k": k, "threads": threads}
+    report = Report("search", results, facts)
     embedding = random_gaussians(nodes, dim, dissimilarity)
     with threadpool_limits(threads):
         same, seconds = _compared(embedding, queries, k, rounds)
-    facts = {"nodes": nodes, "dim": dim, "dissimilarity": dissimilarity, "k": k, "threads": threads}
-    report = Report("search", results, facts)
     took = {f"{name}, {count} at once": each for (name, count), each in seconds.items()}
     report.note(seconds=took, queries=queries, same_answers=same)
     title = (
