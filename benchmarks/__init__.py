@@ -1,0 +1,1 @@
+"""How fast and how large, by question: each module is one command, see README.md."""

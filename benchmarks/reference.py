@@ -1,0 +1,140 @@
+"""How much faster, smaller and better than the authors' algorithm? `python -m benchmarks.reference`
+
+Edges per second in turns in one process; peak memory, of graph, training and embedding, and the AUC of test edges
+after the same number of drawn edges in a process each.
+"""
+
+import time
+from dataclasses import dataclass
+from itertools import count
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.common import (
+    RESULTS,
+    DataDir,
+    Report,
+    Results,
+    Rounds,
+    Scale,
+    Threads,
+    acm_like,
+    graph_of,
+    in_child,
+    in_turn,
+    interleaved,
+)
+from benchmarks.stages import staged, trainer_of
+from benchmarks.yardstick import BATCH, HIDDEN, Yardstick
+from glace.estimator.estimator import PublishedGLACE
+from glace.evaluation.link_prediction import link_prediction
+from glace.gaussian.embedding import Embedding
+from glace.graph.graph import Graph
+from glace.graph.split import split_edges
+from glace.rng import Streams
+from glace.training.threads import using_threads
+
+SIDES = ("yardstick", "glace")
+STEPS = 8
+"""Steps of ours in a turn: a single one is too short to time beside one of the yardstick."""
+
+
+@dataclass(frozen=True)
+class Ours:
+    """The options of our side; the model is that of the yardstick."""
+
+    batch: int
+    pool: int
+    hidden: int
+    threads: int
+
+    def model(self, **options: Any) -> PublishedGLACE:
+        """The published model with first-order proximity."""
+        return PublishedGLACE(proximity="first", **vars(self), **options)
+
+
+def main(
+    scale: Scale = 1.0,
+    batch: Annotated[int, typer.Option(help="Edges a step of our side.")] = 512,
+    pool: Annotated[int, typer.Option(help="Negatives our batch shares.")] = 256,
+    hidden: Annotated[int, typer.Option(help="Width of the hidden layer of both.")] = HIDDEN,
+    planted_edges: Annotated[int, typer.Option(help="Edges drawn from the planted graph.")] = 2048,
+    edges: Annotated[list[int] | None, typer.Option(help="Edges drawn from the real graph.")] = None,
+    dataset: Annotated[str, typer.Option(help="The real graph.")] = "cora-ml",
+    threads: Threads = 1,
+    rounds: Rounds = 5,
+    data_dir: DataDir = None,
+    results: Results = RESULTS,
+) -> None:
+    """Compare the package with the yardstick."""
+    ours = Ours(batch, pool, hidden, threads)
+    report = Report("reference", results, {"scale": scale, **vars(ours)})
+    compare_speed(report, acm_like(scale), ours, rounds)
+    where = {"scale": scale, "data_dir": data_dir and str(data_dir)}
+    compare_learning(report, "planted", [planted_edges], ours, where)
+    compare_learning(report, dataset, edges or [16_384, 65_536, 262_144], ours, where)
+
+
+def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None:
+    """Edges per second of both, in turn."""
+    with using_threads(ours.threads):
+        yardstick, steps = Yardstick(graph, hidden=ours.hidden), staged(trainer_of(graph, ours.model()))
+        numbers = count(), count()
+        jobs = {
+            "yardstick": lambda: yardstick.step(next(numbers[0])),
+            "glace": lambda: [steps.step(next(numbers[1])) for _ in range(STEPS)],
+        }
+        seconds = interleaved(jobs, rounds, "steps in turn")
+    speeds = {"yardstick": BATCH / seconds["yardstick"], "glace": STEPS * ours.batch / seconds["glace"]}
+    report.note(asked="speed", graph=repr(graph), edges_per_second=speeds)
+    rows = [(side, speed, speed / speeds["yardstick"]) for side, speed in speeds.items()]
+    report.table(f"Training on {graph}", ("side", "edges/s", "times"), rows)
+
+
+def compare_learning(report: Report, name: str, edges: list[int], ours: Ours, where: dict[str, Any]) -> None:
+    """Test AUC, seconds and peak memory of both after each of these numbers of edges."""
+    rows = []
+    for number, side in in_turn([(number, side) for number in edges for side in SIDES], 1, "learning"):
+        found = in_child(
+            "benchmarks.reference:learned",
+            name=name,
+            side=side,
+            edges=number,
+            where=where,
+            options=vars(ours),
+        )
+        report.note(asked="learning", name=name, side=side, edges=number, **found)
+        rows.append((side, number, found["seconds"], f"{found['auc']:.4f}", found["peak_mb"]))
+    columns = ("side", "edges drawn", "seconds", "test AUC", "peak MB")
+    report.table(f"Learning from {name}", columns, rows)
+
+
+def learned(
+    name: str, side: str, edges: int, where: dict[str, Any], options: dict[str, int]
+) -> dict[str, Any]:
+    """Train one side on so many edges of a graph; meant for a process of its own."""
+    split, ours = split_edges(graph_of(name, **where), Streams(0).numpy("split")), Ours(**options)
+    train = _yardstick if side == "yardstick" else _ours
+    with using_threads(ours.threads):
+        train(acm_like(0), BATCH, ours)  # compiled code is read from disk, which is no part of training
+        began = time.perf_counter()
+        embedding = train(split.train, edges, ours)
+        seconds = time.perf_counter() - began
+    return {"seconds": seconds, "auc": link_prediction(embedding, split.test).auc}
+
+
+def _yardstick(graph: Graph, edges: int, ours: Ours) -> Embedding:
+    yardstick = Yardstick(graph, hidden=ours.hidden)
+    for number in range(max(edges // BATCH, 1)):
+        yardstick.step(number)
+    return yardstick.embedding()
+
+
+def _ours(graph: Graph, edges: int, ours: Ours) -> Embedding:
+    steps = max(edges // ours.batch, 1)
+    return ours.model(max_steps=steps, validation_share=0.0).fit(graph).embedding_
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,138 @@
+"""A step of training taken one stage at a time, each under the clock."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from glace.estimator.choice import first_choice
+from glace.estimator.estimator import GLACE
+from glace.estimator.fitting import Fitting
+from glace.graph.graph import Graph
+from glace.model.encoders import SparseInput, sparse_inputs
+from glace.model.inputs import Inputs, Veil
+from glace.model.network import Network
+from glace.model.objective import batch_loss
+from glace.sampling.edges import Batch, EdgeSampler
+from glace.training.loop import Trainer
+from glace.training.optimizer import RowwiseAdam
+
+STAGES = (
+    "draw",
+    "input rows",
+    "sparse forward",
+    "dense forward",
+    "dense backward",
+    "sparse backward",
+    "optimizer",
+)
+
+
+def trainer_of(graph: Graph, model: GLACE) -> Trainer:
+    """The run that `model.fit(graph)` would make, without trials and held-out edges."""
+    settings = model.settings().changed({"validation_share": 0.0})
+    settings = settings.changed(first_choice(settings.model, graph.attributes is not None))
+    measure = settings.model.resolved_dissimilarity(graph.directed, model.gaussian)
+    return Fitting.of(graph, settings, measure, None).trainer(settings)
+
+
+class Stopwatch:
+    """One stage runs at any time; a switch to another adds the time since the last switch to the one that ran."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+        self._stage, self._since = "", 0.0
+
+    def switch(self, stage: str) -> None:
+        """End the stage that runs and begin another; the empty name is none."""
+        now = time.perf_counter()
+        if self._stage:
+            self.seconds[self._stage] += now - self._since
+        self._stage, self._since = stage, now
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a step works on: R distinct nodes, Z non-zeros in their rows, C distinct columns among these."""
+
+    rows: int
+    non_zeros: int
+    columns: int
+
+
+@dataclass
+class Step:
+    """One step: what it took, what it worked on, and its loss."""
+
+    seconds: dict[str, float]
+    sizes: Sizes
+    loss: float
+
+
+@dataclass
+class StagedSteps:
+    """The steps of `glace.training.loop.Trainer`, to the same bits; a test compares the two."""
+
+    network: Network
+    inputs: Inputs
+    sampler: EdgeSampler
+    optimizer: RowwiseAdam
+    learning_rate: float
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    touched: int = 0
+
+    def __post_init__(self) -> None:
+        (self.layer,) = (layer for _, layer in sparse_inputs(self.network))
+
+    def step(self, number: int) -> Step:
+        """Take the step of this number, from 0."""
+        self.watch = Stopwatch()
+        hooks = self._watched()
+        self.watch.switch("draw")
+        batch = self.sampler.batch(number)
+        nodes, places = batch.distinct()
+        self.watch.switch("input rows")
+        rows = self.inputs.rows(nodes, self._veil(batch, number))
+        self.watch.switch("dense forward")
+        parts = places.anchors, places.targets, places.negatives, batch.allowed
+        loss = batch_loss(self.network, rows, *parts, self.sampler.config.negatives)
+        value = loss.item()
+        self.watch.switch("dense backward")
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.watch.switch("optimizer")
+        self.optimizer.step(number + 1, self.learning_rate)
+        self.watch.switch("")
+        for hook in hooks:
+            hook.remove()
+        return Step(self.watch.seconds, Sizes(len(nodes), int(rows.nnz), self.touched), value)
+
+    def _watched(self) -> list[Any]:
+        """Have the clock know when the sparse layer is at work, which others call."""
+        found = SparseInput.touched_gradient
+
+        def touched_gradient() -> Any:
+            self.watch.switch("sparse backward")
+            columns, gradient = found(self.layer)
+            self.touched = len(columns)
+            self.watch.switch("optimizer")
+            return columns, gradient
+
+        vars(self.layer)["touched_gradient"] = touched_gradient
+        return [
+            self.layer.register_forward_pre_hook(lambda *_: self.watch.switch("sparse forward")),
+            self.layer.register_forward_hook(lambda *_: self.watch.switch("dense forward")),
+        ]
+
+    def _veil(self, batch: Batch, number: int) -> Veil:
+        config, generator = self.network.config, self.sampler.streams.numpy("veil", number)
+        pairs = np.column_stack([batch.anchors, batch.targets])
+        dropout, neighbor_dropout = float(config.dropout), float(config.neighbor_dropout)
+        return Veil(int(generator.integers(2**62)), dropout, neighbor_dropout, pairs)
+
+
+def staged(trainer: Trainer) -> StagedSteps:
+    """The steps of this run."""
+    rate = trainer.config.learning_rate
+    return StagedSteps(trainer.network, trainer.inputs, trainer.sampler, trainer.optimizer, rate)

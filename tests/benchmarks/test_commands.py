@@ -1,0 +1,192 @@
+"""Every benchmark runs at a tiny size, and what it compares is comparable."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import bounds, common, reference, scaling, search, stages, step_cost, time_to_quality
+from benchmarks.yardstick import Yardstick, symmetric_kl
+from glace.estimator.estimator import GLACE, PublishedGLACE
+from glace.gaussian.dissimilarity import Gaussian, named
+from glace.model.heads import VARIANCE_FLOOR
+from glace.model.objective import batch_loss
+from glace.training.threads import using_threads
+from tests.conftest import small
+
+
+@pytest.fixture(autouse=True)
+def modest(monkeypatch):
+    """No benchmark of a large machine in a test: small arrays, and measurements in this process."""
+    monkeypatch.setattr(bounds, "PRODUCT", 64)
+    monkeypatch.setattr(bounds, "REPEATS", 1)
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """In place of a child process, which takes seconds to start."""
+    functions = {
+        f"benchmarks.{each.__module__.rpartition('.')[2]}:{each.__name__}": each
+        for each in (reference.learned, scaling.trained)
+    }
+
+    def in_child(function, **arguments):
+        return functions[function](**arguments) | {"peak_mb": common.memory_mb("VmHWM")}
+
+    for module in (reference, scaling):
+        monkeypatch.setattr(module, "in_child", in_child)
+
+
+def records(folder, question):
+    lines = (folder / f"{question}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def same_weights(yardstick, network):
+    """Our network with the yardstick's weights."""
+    encoder = network.encoders["first"]
+    encoder.input.weight.data = yardstick.source.data.clone()
+    for name in ("mean", "variance"):
+        getattr(encoder.heads[0], name).weight.data = getattr(yardstick, name).weight.data.T.contiguous()
+
+
+def test_the_yardstick_has_our_loss_on_the_same_batch(planted):
+    yardstick = Yardstick(planted, hidden=32, dim=8, floor=VARIANCE_FLOOR)
+    model = PublishedGLACE(proximity="first", **small(offset=0.0, negative_sampling="independent"))
+    trainer = stages.trainer_of(planted, model)
+    same_weights(yardstick, trainer.network)
+    batch = yardstick.sampler.batch(0)
+    assert batch.allowed.all()
+    nodes, places = batch.distinct()
+    rows = trainer.inputs.rows(nodes)
+    parts = places.anchors, places.targets, places.negatives, batch.allowed
+    ours = batch_loss(trainer.network, rows, *parts, 5)
+    assert yardstick.loss(batch).item() == pytest.approx(ours.item(), rel=1e-5)
+
+
+def test_the_yardstick_learns(planted):
+    yardstick = Yardstick(planted, hidden=32, dim=8)
+    with using_threads(1):
+        losses = [yardstick.step(number) for number in range(300)]
+    assert np.mean(losses[-20:]) < 0.8 * np.mean(losses[:20])
+
+
+def test_the_yardstick_has_our_dissimilarity():
+    generator = torch.Generator().manual_seed(0)
+    first, second = (
+        Gaussian(torch.randn(20, 5, generator=generator), 0.1 + torch.rand(20, 5, generator=generator))
+        for _ in range(2)
+    )
+    ours = named("symmetric_kl").direct(first, second)
+    torch.testing.assert_close(symmetric_kl(first, second), ours, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [GLACE, PublishedGLACE], ids=lambda each: each.method)
+def test_staged_steps_are_those_of_training(planted, model):
+    options = small(max_steps=4, decay="constant", proximity="first", neighbors="mean", dropout=0.3)
+    trainer, taking = (stages.trainer_of(planted, model(**options)) for _ in range(2))
+    steps = stages.staged(taking)
+    taken = [steps.step(number) for number in range(4)]
+    trainer.run()
+    assert taken[-1].loss == trainer.history.loss
+    np.testing.assert_array_equal(
+        taking.network.weights()["encoders.first.input.weight"],
+        trainer.network.weights()["encoders.first.input.weight"],
+    )
+    assert all(seconds > 0 for seconds in taken[0].seconds.values())
+
+
+def test_a_child_tells_its_own_peak_of_memory():
+    ballast = np.ones(50_000_000)  # 400 MB that are the parent's
+    found = common.in_child("benchmarks.common:nothing")
+    assert 1 < found["peak_mb"] < common.memory_mb("VmRSS") - ballast.nbytes / 1e6 / 2
+
+
+def test_reference(tmp_path, here, capsys):
+    reference.main(
+        scale=0,
+        hidden=32,
+        planted_edges=1024,
+        edges=[1024],
+        dataset="wordnet-nouns",
+        rounds=1,
+        results=tmp_path,
+    )
+    found = records(tmp_path, "reference")
+    assert [each["asked"] for each in found] == ["speed", *["learning"] * 4]
+    assert all(0.4 < each["auc"] <= 1 and each["seconds"] > 0 for each in found[1:])
+    assert "edges/s" in capsys.readouterr().out
+    assert found[0]["provenance"]["versions"]
+
+
+def test_step_cost(tmp_path, capsys):
+    step_cost.main(scale=0, batch=[64, 128], hidden=[16], threads=[1], rounds=1, results=tmp_path)
+    found = [each for each in records(tmp_path, "step_cost") if each["asked"] == "steps"]
+    assert [(each["batch"], each["threads"]) for each in found] == [(64, 1), (128, 1)]
+    for each in found:
+        assert set(each["seconds"]) == set(each["bounds"]) == set(stages.STAGES)
+        assert each["edges_per_second"] == pytest.approx(each["batch"] / sum(each["seconds"].values()))
+        assert each["sizes"]["columns"] <= each["sizes"]["non_zeros"]
+    assert "of the bound" in capsys.readouterr().out
+
+
+def test_the_sizes_of_a_step_are_those_of_its_batch(planted):
+    trainer = stages.trainer_of(planted, GLACE(**small()))
+    sizes = stages.staged(trainer).step(0).sizes
+    nodes, _ = trainer.sampler.batch(0).distinct()
+    rows = planted.features()[nodes]
+    assert (sizes.rows, sizes.non_zeros) == (len(nodes), rows.nnz)
+    assert sizes.columns == len(np.unique(rows.indices))
+
+
+def test_a_bound_is_the_slower_of_operations_and_traffic():
+    machine = bounds.Machine(operations=100.0, sizes=[10, 1000], read=[5.0, 20.0], update=[40.0, 10.0])
+    assert machine.seconds(bounds.Cost(operations=1000, read=0, within=1, updated=0)) == 10
+    assert machine.seconds(bounds.Cost(operations=0, read=100, within=1000, updated=0)) == 5
+    # A small array is no slower than a large one, even where it was measured so.
+    assert machine.seconds(bounds.Cost(operations=0, read=100, within=10, updated=0)) == 5
+    assert machine.seconds(bounds.Cost(operations=0, read=100, within=10, updated=10)) == 5.25
+
+
+def test_scaling(tmp_path, here):
+    scaling.main(edges=[5_000, 10_000], batch=64, steps=2, rounds=1, results=tmp_path)
+    found = records(tmp_path, "scaling")
+    assert [each["edges"] for each in found] == [5_000, 10_000]
+    assert [each["nodes"] for each in found] == [1_000, 2_000]
+
+
+def test_search(tmp_path):
+    search.main(nodes=2_000, dim=8, queries=50, rounds=1, results=tmp_path)
+    (found,) = records(tmp_path, "search")
+    assert found["same_answers"]
+    assert set(found["seconds"]) == {
+        f"{way} at once" for way in ("direct formula, 1", "glace, 1", "glace, 50")
+    }
+
+
+def test_time_to_quality(tmp_path, monkeypatch):
+    monkeypatch.setattr(time_to_quality, "LOOK_EVERY", 10)
+    monkeypatch.setattr(time_to_quality, "PATIENCE", 1)
+    ways = [
+        "yardstick",
+        *(f"{name} max_steps=20 validate_every=10 hidden=32" for name in ("graph2gauss", "lace")),
+    ]
+    time_to_quality.main(dataset=["planted"], way=ways, scale=0, rounds=1, results=tmp_path)
+    found = records(tmp_path, "time_to_quality")
+    assert [each["way"] for each in found] == ways
+    for each in found:
+        times, aucs = zip(*each["curve"], strict=True)
+        assert list(times) == sorted(times)
+        assert each["validation_auc"] == max(aucs)
+        assert times[-1] <= each["seconds"]
+
+
+def test_seconds_to_a_goal():
+    runs = [{"curve": [(1.0, 0.5), (2.0, 0.9)]}, {"curve": [(1.5, 0.9)]}]
+    assert time_to_quality.seconds_to(runs, 0.8) == 1.5
+    assert time_to_quality.seconds_to(runs, 0.95) is None
+
+
+def test_turns_alternate():
+    assert list(common.in_turn(["a", "b"], 2, "")) == ["a", "b", "a", "b"]
