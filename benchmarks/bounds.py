@@ -9,8 +9,9 @@ dimensions in G members. Numbers have 4 bytes. What each stage must do:
 - dense forward: heads 4 R H L / G operations, all pairs 2 B M F (F = 4 L for the symmetric KL, 2 L for KL); write
   the B M dissimilarities of each member and read them once;
 - dense backward: twice the operations of the forward pass, the same traffic;
-- sparse backward: read a row of the R H upstream numbers for each non-zero; 2 Z H operations; write C H numbers;
-- optimizer: read C H gradients; read and write as many weights and both moments.
+- by column: read Z columns and values, write a row number and a value for each (12 + 8 bytes);
+- optimizer: read a row of the R H upstream numbers for each non-zero, 2 Z H operations; read and write C H weights and
+  as many of both moments.
 
 A stage is bound by its operations or by its traffic, whichever takes longer. Traffic goes at the speed measured for
 an array as large as what the stage walks over, operations at that of a float32 matrix product of torch.
@@ -88,8 +89,8 @@ def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
         "sparse forward": Cost(2 * sums, 4 * sums, touched, encoded),
         "dense forward": Cost(dense, 0, 1, 2 * scores),
         "dense backward": Cost(2 * dense, 0, 1, 2 * scores),
-        "sparse backward": Cost(2 * sums, 4 * sums, encoded, touched),
-        "optimizer": Cost(12 * sizes.columns * hidden, touched, touched, 6 * touched),
+        "by column": Cost(0, 12 * entries, 12 * entries, 8 * entries),
+        "optimizer": Cost(2 * sums + 12 * sizes.columns * hidden, 4 * sums, encoded, 6 * touched),
     }
 
 

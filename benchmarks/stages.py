@@ -10,7 +10,7 @@ from glace.estimator.choice import first_choice
 from glace.estimator.estimator import GLACE
 from glace.estimator.fitting import Fitting
 from glace.graph.graph import Graph
-from glace.model.encoders import SparseInput, sparse_inputs
+from glace.model.encoders import SparseInput, Touched, sparse_inputs
 from glace.model.inputs import Inputs, Veil
 from glace.model.network import Network
 from glace.model.objective import batch_loss
@@ -24,7 +24,7 @@ STAGES = (
     "sparse forward",
     "dense forward",
     "dense backward",
-    "sparse backward",
+    "by column",
     "optimizer",
 )
 
@@ -110,16 +110,16 @@ class StagedSteps:
 
     def _watched(self) -> list[Any]:
         """Have the clock know when the sparse layer is at work, which others call."""
-        found = SparseInput.touched_gradient
+        found = SparseInput.touched
 
-        def touched_gradient() -> Any:
-            self.watch.switch("sparse backward")
-            columns, gradient = found(self.layer)
-            self.touched = len(columns)
+        def touched() -> Touched:
+            self.watch.switch("by column")
+            entries = found(self.layer)
+            self.touched = len(entries.numbers)
             self.watch.switch("optimizer")
-            return columns, gradient
+            return entries
 
-        vars(self.layer)["touched_gradient"] = touched_gradient
+        vars(self.layer)["touched"] = touched
         return [
             self.layer.register_forward_pre_hook(lambda *_: self.watch.switch("sparse forward")),
             self.layer.register_forward_hook(lambda *_: self.watch.switch("dense forward")),
@@ -128,8 +128,7 @@ class StagedSteps:
     def _veil(self, batch: Batch, number: int) -> Veil:
         config, generator = self.network.config, self.sampler.streams.numpy("veil", number)
         pairs = np.column_stack([batch.anchors, batch.targets])
-        dropout, neighbor_dropout = float(config.dropout), float(config.neighbor_dropout)
-        return Veil(int(generator.integers(2**62)), dropout, neighbor_dropout, pairs)
+        return Veil(int(generator.integers(2**62)), float(config.dropout), config.neighbor_dropout, pairs)
 
 
 def staged(trainer: Trainer) -> StagedSteps:
