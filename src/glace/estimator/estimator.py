@@ -100,7 +100,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         settings = self.settings()
         _check_graph(graph)
         with using_threads(settings.run.threads):
-            ordered, back = in_id_order(graph)
+            # In the order of ids: what is drawn for a node then depends on its id, and shuffling the rows of the
+            # input files changes nothing.
+            ordered, back = graph.in_id_order()
             saving = self._checkpoints(checkpoint, checkpoint_seconds, ordered, validation, settings)
             before, notes = None, dict[str, Any]()
             if saving and resume and saving.path.exists():
@@ -288,20 +290,8 @@ class LINE(LACE):
 ESTIMATORS: dict[str, type[GLACE]] = {each.method: each for each in (GLACE, PublishedGLACE, LACE, LINE)}
 
 
-def in_id_order(graph: Graph) -> tuple[Graph, Any]:
-    """The graph with its nodes sorted by id, and the positions that bring them back; (graph, None) if sorted.
-
-    Training is done in that order: what is drawn for a node then depends on its id, and shuffling the
-    rows of the input files changes nothing.
-    """
-    order = np.argsort(graph.ids.to_numpy(), kind="stable")
-    if (order == np.arange(len(order))).all():
-        return graph, None
-    return graph.take(order), np.argsort(order)
-
-
 def _moved(held_out: HeldOut | None, places: Any) -> HeldOut | None:
-    """Pairs of nodes at the places they are at after `in_id_order`."""
+    """Pairs of nodes at the places they are at after `Graph.in_id_order`."""
     if held_out is None or places is None:
         return held_out
     return HeldOut(places[held_out.edges], places[held_out.non_edges])

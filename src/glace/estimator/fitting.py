@@ -87,9 +87,7 @@ class Fitting:
 
 def inputs_of(network: Network, graph: Graph) -> Inputs:
     """What the network is given of the graph's nodes; neighbours are so whichever way an edge points."""
-    adjacency = graph.adjacency
-    if network.shape.neighbors and graph.directed:
-        adjacency = sp.csr_array(adjacency + adjacency.T)
+    adjacency = graph.neighborhoods() if network.shape.neighbors else graph.adjacency
     return network.inputs(graph.features(), adjacency)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from glace.disk import row_blocks
 from glace.errors import InputError
 from glace.graph.categories import Categories
 from glace.graph.sparse import check_sparse, narrowed
@@ -53,6 +54,15 @@ _SAID = {
 }
 
 
+@dataclass(frozen=True)
+class Mapped:
+    """What is known of a graph whose arrays are mapped from files, and would else be worked out in memory."""
+
+    fingerprint: str | None = None
+    neighbors: sp.csr_array | None = None
+    """The neighbours of each node whichever way edges point; that of a directed graph, see `neighborhoods`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """An immutable attributed graph of n nodes; make one with the functions of `glace.graph`.
@@ -74,6 +84,8 @@ class Graph:
     """What was treated while this graph was made from data; nothing in a graph made from another one."""
     attribute_names: tuple[str, ...] | None = None
     """What the D columns are called, where they came with names."""
+    mapped: Mapped | None = None
+    """Set where the arrays are mapped from files: what needs all of them is then done in blocks."""
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
@@ -138,11 +150,26 @@ class Graph:
     def with_edges(self, pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating]) -> "Graph":
         """The same nodes with these edges (each once, as `edges` gives them) in place of the old ones."""
         adjacency = adjacency_of(pairs, weights, self.num_nodes, self.directed)
-        return replace(self, adjacency=adjacency, findings=Findings())
+        return replace(self, adjacency=adjacency, findings=Findings(), mapped=None)
 
     def without_attributes(self) -> "Graph":
         """The same nodes and edges, each node known by its identity alone."""
-        return replace(self, attributes=None, attribute_names=None, vocabulary=None)
+        mapped = self.mapped and replace(self.mapped, fingerprint=None)
+        return replace(self, attributes=None, attribute_names=None, vocabulary=None, mapped=mapped)
+
+    def neighborhoods(self) -> sp.csr_array:
+        """(n, n) CSR of the neighbours of each node, whichever way an edge points; two directions add up."""
+        if not self.directed:
+            return self.adjacency
+        stored = self.mapped and self.mapped.neighbors
+        return sp.csr_array(self.adjacency + self.adjacency.T) if stored is None else stored
+
+    def in_id_order(self) -> tuple["Graph", npt.NDArray[np.int64] | None]:
+        """The graph with its nodes sorted by id, and the positions that bring them back; (self, None) if sorted."""
+        if self.ids.ascend():
+            return self, None
+        order = np.argsort(self.ids.to_numpy(), kind="stable")
+        return self.take(order), np.argsort(order)
 
     def take(self, nodes: npt.NDArray[np.integer]) -> "Graph":
         """The graph of these nodes, in that order, with the edges among them."""
@@ -157,10 +184,13 @@ class Graph:
             labels=self.labels.take(nodes) if self.labels else None,
             node_types=self.node_types.take(nodes) if self.node_types else None,
             findings=Findings(),
+            mapped=None,
         )
 
     def fingerprint(self) -> str:
         """SHA-256 of all that training can see: edges, weights, direction, attributes, ids."""
+        if self.mapped and self.mapped.fingerprint:
+            return self.mapped.fingerprint
         facts = {
             "directed": self.directed,
             "nodes": self.num_nodes,
@@ -170,9 +200,10 @@ class Graph:
         }
         digest = hashlib.sha256(json.dumps(facts).encode())
         for array in (*_parts(self.adjacency), *_parts(self.attributes)):
-            # The width of an index depends on the size of a matrix and, in scipy, on how it came about.
-            wide = array.astype(np.int64) if array.dtype.kind == "i" else array
-            digest.update(np.ascontiguousarray(wide).data)
+            for block in row_blocks(array):
+                # The width of an index depends on the size of a matrix and, in scipy, on how it came about.
+                wide = block.astype(np.int64) if block.dtype.kind == "i" else block
+                digest.update(np.ascontiguousarray(wide).data)
         for part in self.ids.contents():
             digest.update(part)
         return digest.hexdigest()

@@ -15,6 +15,7 @@ from glace.errors import InputError
 from glace.files import existing
 from glace.graph.categories import Categories
 from glace.graph.columns import Where
+from glace.graph.folder import is_folder, read_folder
 from glace.graph.graph import Graph
 from glace.graph.npz import read_npz
 from glace.graph.tables import (
@@ -74,10 +75,21 @@ def read_tables(
 
 
 def read_graph(path: str | Path, *, directed: bool = False) -> Graph:
-    """A graph from one file: .npz with all of it, or a table of edges for a graph without attributes."""
+    """A graph from one file: .npz with all of it, or a table of edges for a graph without attributes.
+
+    Or from a graph folder, which is mapped and not read; it says itself whether its edges have a direction.
+    """
+    if is_folder(path):
+        return _of_direction(read_folder(path), path, directed)
     if _ending(Path(path), (".npz", *TABLES)) == ".npz":
         return read_npz(path, directed=directed)
     return read_tables(path, directed=directed)
+
+
+def _of_direction(graph: Graph, path: str | Path, directed: bool) -> Graph:
+    if directed and not graph.directed:
+        raise InputError(f"the edges of {path} have no direction; convert it again as a directed graph")
+    return graph
 
 
 class Rows(NamedTuple):

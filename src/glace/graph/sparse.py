@@ -26,9 +26,24 @@ def check_sparse(matrix: Any, what: str) -> None:
         raise InputError(f"{what} must be a valid sparse matrix: {problem}; build it anew") from problem
 
 
-def index_width(matrix: sp.csr_array) -> type[np.signedinteger[Any]]:
+def assembled(
+    shape: tuple[int, int], indptr: Any, indices: Any, data: Any, *, is_sorted: bool = True
+) -> sp.csr_array:
+    """A CSR matrix of arrays known to be right; scipy's constructor would read them through."""
+    matrix = sp.csr_array(shape, dtype=data.dtype)
+    matrix.indptr, matrix.indices, matrix.data = indptr, indices, data
+    matrix.has_canonical_format = is_sorted
+    return matrix
+
+
+def index_width_of(columns: int, entries: int) -> type[np.signedinteger[Any]]:
     """int32 where it can count the columns and the entries, else int64."""
-    return np.int32 if max(matrix.shape[1], matrix.nnz) < 2**31 else np.int64
+    return np.int32 if max(columns, entries) < 2**31 else np.int64
+
+
+def index_width(matrix: sp.csr_array) -> type[np.signedinteger[Any]]:
+    """`index_width_of` a matrix."""
+    return index_width_of(matrix.shape[1], int(matrix.nnz))
 
 
 def narrowed(matrix: sp.csr_array) -> sp.csr_array:
