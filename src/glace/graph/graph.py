@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from glace.disk import row_blocks
 from glace.errors import InputError
 from glace.graph.categories import Categories
-from glace.graph.sparse import check_sparse, narrowed
+from glace.graph.sparse import check_sparse, narrowed, places_of
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 
@@ -133,19 +133,7 @@ class Graph:
 
     def has_edges(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """(P,) whether each pair (source, target) of node numbers is an edge."""
-        indptr, indices = self.adjacency.indptr, self.adjacency.indices
-        sources, targets = pairs[:, 0], pairs[:, 1]
-        low, end = indptr[sources].astype(np.int64), indptr[sources + 1].astype(np.int64)
-        high = end
-        # Binary search in all rows at once; when an interval is empty it stays as it is.
-        for _ in range(int((end - low).max(initial=0)).bit_length()):
-            middle = (low + high) // 2
-            below = low < high
-            below[below] = indices[middle[below]] < targets[below]
-            low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
-        found = low < end
-        found[found] = indices[low[found]] == targets[found]
-        return np.asarray(found)
+        return np.asarray(places_of(self.adjacency, pairs) >= 0)
 
     def with_edges(self, pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating]) -> "Graph":
         """The same nodes with these edges (each once, as `edges` gives them) in place of the old ones."""
