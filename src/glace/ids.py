@@ -180,7 +180,9 @@ def integers_of(column: Any) -> Any:
 def id_array(values: Any) -> pa.Array:
     """Any column of ids, repeated or not, as one Arrow array of int64 or large_string without nulls."""
     if isinstance(values, pa.ChunkedArray):
-        values = _plain_column(values).combine_chunks()
+        plain = _plain_column(values)
+        # One chunk is used where it lies: the ids of a mapped file stay on disk.
+        values = plain.chunk(0) if plain.num_chunks == 1 else plain.combine_chunks()
     array = plain_array(values if isinstance(values, pa.Array) else _array_of(values))
     if array.null_count:
         missing = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])

@@ -11,8 +11,10 @@ import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator
 
+from glace.disk import scratch
 from glace.errors import InputError
 from glace.estimator.choice import Choice
+from glace.estimator.embedding import Room, embed_all
 from glace.estimator.fitting import Fitting, inputs_of
 from glace.estimator.settings import RunConfig, Settings
 from glace.files import check_writable
@@ -115,7 +117,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 saving.notes = self.choice_.to_json()
             self.history_: History = trainer.run(listener, saving)
             self._remember(graph, trainer.network)
-            self.embedding_: Embedding = self._embed(inputs_of(trainer.network, ordered), ordered.ids)
+            room = scratch if graph.mapped else np.empty
+            self.embedding_: Embedding = self._embed(inputs_of(trainer.network, ordered), ordered.ids, room)
         if back is not None:
             self.embedding_ = self.embedding_.take(back)
         return self
@@ -138,13 +141,15 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:
             raise InputError(f"{len(names):,} ids for {matrix.shape[0]:,} rows of attributes; give one a row")
+        if len(names) == 0:
+            raise InputError("no rows of attributes came; give at least one node to embed")
         with using_threads(self.settings().run.threads):
-            return self._embed(self.network_.inputs(matrix, None), names)
+            return self._embed(self.network_.inputs(matrix, None), names, np.empty)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
         """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into a file beside it.
 
-        `auto` does so where they take more than half a gigabyte.
+        `auto` does so where they take more than half a gigabyte, or lie on disk as after a fit on a graph folder.
         """
         from glace.estimator.model_file import save_model
 
@@ -202,8 +207,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.vocabulary_: TextVocabulary | None = graph.vocabulary
         self.attribute_names_: tuple[str, ...] | None = graph.attribute_names
 
-    def _embed(self, inputs: Inputs, ids: NodeIds) -> Embedding:
-        own, context = self.network_.embed(inputs, np.arange(len(inputs)))
+    def _embed(self, inputs: Inputs, ids: NodeIds, room: Room) -> Embedding:
+        own, context = embed_all(self.network_, inputs, room)
         measure, offset = self.network_.measure.name, self.network_.offset()
         return Embedding(ids, own.mean, own.variance, measure, offset, context)
 
