@@ -104,6 +104,10 @@ class NpyStream:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the file; nothing can be added any more."""
         self._opened.seek(0)
         self._write_header()
         self._opened.close()

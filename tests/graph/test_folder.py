@@ -165,7 +165,7 @@ def test_read_graph_takes_a_folder(tmp_path, written):
 def test_a_folder_that_is_none_is_named(tmp_path, written):
     with pytest.raises(InputError, match="no folder .*x.graph; wanted a graph that `glace convert` wrote"):
         read_graph(tmp_path / "x.graph")
-    with pytest.raises(InputError, match="is a folder, but no graph: there is no graph.json in it"):
+    with pytest.raises(InputError, match="is a folder, but no graph: wanted a graph.json in it"):
         read_graph(tmp_path)
 
 

@@ -92,7 +92,7 @@ class GraphSource:
 
     def _table(self) -> Path | None:
         """The table of edges, if the graph is given by one."""
-        from glace.graph.io import TABLES
+        from glace.graph.table_file import TABLES
 
         if (self.graph is None) == (self.edges is None):
             came = "nothing" if self.graph is None else f"both {self.graph} and --edges {self.edges}"

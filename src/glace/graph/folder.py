@@ -184,7 +184,7 @@ def _facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / MARK).read_text(encoding="utf-8"))
     except FileNotFoundError as problem:
-        raise InputError(f"{folder} is a folder, but no graph: there is no {MARK} in it") from problem
+        raise InputError(f"{folder} is a folder, but no graph: wanted a {MARK} in it") from problem
     except (OSError, ValueError, RecursionError) as problem:
         raise FormatError(f"{folder / MARK} cannot be read: {problem}") from problem
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:

@@ -224,12 +224,26 @@ def _merged(
 
 def _symmetric(matrix: sp.csr_array) -> tuple[sp.csr_array, int]:
     """The larger of both directions of each edge, and how many edges have two that are unequal."""
-    reverse = sp.csr_array(matrix.T)
+    larger, unequal = larger_of(matrix, sp.csr_array(matrix.T))
+    return larger, unequal // 2
+
+
+def larger_of(matrix: sp.csr_array, reverse: sp.csr_array) -> tuple[sp.csr_array, int]:
+    """The larger of two entries, and how many places have two that are unequal."""
     larger = sp.csr_array(matrix.maximum(reverse))
-    one_way = 2 * (int(larger.nnz) - int(matrix.nnz))  # an edge of one direction adds one entry, its reverse
-    if one_way == larger.nnz:
+    # A place that only one of the two has is unequal as well, and is not meant.
+    alone = 2 * int(larger.nnz) - int(matrix.nnz) - int(reverse.nnz)
+    if alone == larger.nnz:
         return larger, 0
-    return larger, (int((matrix != reverse).nnz) - one_way) // 2
+    return larger, int((matrix != reverse).nnz) - alone
+
+
+def check_sums(adjacency: sp.csr_array) -> None:
+    """Raise unless the weights of repeated edges have finite sums."""
+    if not np.isfinite(adjacency.data).all():
+        raise InputError(
+            "the weights of a repeated edge add up to more than a 32-bit float holds; scale them"
+        )
 
 
 def build(
@@ -253,10 +267,7 @@ def build(
     loops = pairs[:, 0] == pairs[:, 1]
     pairs, weights = pairs[~loops], weights[~loops]
     adjacency, merged = _merged(pairs, weights, count, directed)
-    if not np.isfinite(adjacency.data).all():
-        raise InputError(
-            "the weights of a repeated edge add up to more than a 32-bit float holds; scale them"
-        )
+    check_sums(adjacency)
     features = _checked_attributes(attributes, ids)
     for name, categories in (("labels", labels), ("node types", node_types)):
         if categories is not None and len(categories) != count:
@@ -307,17 +318,20 @@ def _checked_attributes(attributes: Any, ids: NodeIds) -> Any:
     return _read_only(matrix)
 
 
-def checked_matrix(attributes: Any, ids: NodeIds | None = None) -> Any:
-    """Any matrix of numbers as float32 CSR or dense; a value that is not finite raises, naming its row."""
+def checked_matrix(attributes: Any, ids: NodeIds | None = None, first: int = 0) -> Any:
+    """Any matrix of numbers as float32 CSR or dense; a value that is not finite raises, naming its row.
+
+    Of more rows than these, `first` come before.
+    """
     matrix = _as_float32(attributes)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise InputError(f"attributes must be a table of rows and columns, but have the shape {matrix.shape}")
     values = matrix.data if sp.issparse(matrix) else matrix
     if not np.isfinite(values).all():
         row = _first_bad_row(matrix)
-        name = (
-            f"node {ids[row]!r} (row {row + 1})" if ids is not None and row < len(ids) else f"row {row + 1}"
-        )
+        name = f"row {first + row + 1}"
+        if ids is not None and first + row < len(ids):
+            name = f"node {ids[first + row]!r} ({name})"
         raise InputError(f"attributes must be finite numbers, but {name} has {_bad_value(matrix, row)}")
     return matrix
 
