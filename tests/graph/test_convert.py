@@ -23,9 +23,9 @@ def small_pieces():
     """Many pieces and many buckets, of a few rows each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spill, "RECORDS", 3)
-        patch.setattr(table_file, "PIECE_ROWS", 3)
+        patch.setattr(table_file, "PIECE_NUMBERS", 12)
         patch.setattr(svmlight, "PIECE_BYTES", 20)
-        patch.setattr(text_file, "BLOCK_BYTES", 400)
+        patch.setattr(text_file, "PIECE_BYTES", 400)
         yield
 
 

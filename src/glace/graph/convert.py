@@ -27,6 +27,9 @@ from glace.graph.table_file import (
 from glace.graph.tables import EdgeTable, check_choices, check_kinds, edge_table, stranger_in, unknown
 from glace.ids import NodeIds, id_array
 
+IDS_AN_EDGE = 4
+"""To find string ids takes a table of all of them each time: so many ids to an edge that is looked for, at most."""
+
 Progress = Callable[[str, float], None]
 """Told the name of a stage and the share of it that is done."""
 
@@ -57,8 +60,8 @@ def convert_tables(
         if len(plan.ids) == 0:
             raise InputError("a graph needs at least one node, but there are no edges and no attributes")
         merger = EdgeMerger(writer, len(plan.ids), links.rows, directed)
-        for table, share in plan.links.tables():
-            merger.add(np.column_stack([plan.places(table.source), plan.places(table.target)]), table.weights)
+        for tables, share in _grouped(plan.links.tables(), len(plan.ids) // IDS_AN_EDGE):
+            merger.add(plan.pairs(tables), np.concatenate([table.weights for table in tables]))
             tell("edges", share)
         tell("merging", 0.0)
         found = replace(plan.findings, **_counts(merger.finish()))
@@ -106,6 +109,19 @@ class _Links:
             yield edge_table(kept.table, kept.where), share
 
 
+def _grouped(tables: Iterator[tuple[EdgeTable, float]], rows: int) -> Iterator[tuple[list[EdgeTable], float]]:
+    """Tables together that have at least so many rows, but for the last."""
+    group: list[EdgeTable] = []
+    share = 1.0
+    for table, share in tables:
+        group.append(table)
+        if sum(len(each.source) for each in group) >= rows:
+            yield group, share
+            group = []
+    if group:
+        yield group, share
+
+
 class _Distinct:
     """The distinct values of a column that comes in pieces, in the order of their first occurrence."""
 
@@ -133,6 +149,11 @@ class _Plan:
     ids: NodeIds
     rows: npt.NDArray[np.int64]
     findings: Findings
+
+    def pairs(self, tables: list[EdgeTable]) -> npt.NDArray[np.int64]:
+        """(E, 2) node numbers of edges."""
+        ids = [*(table.source for table in tables), *(table.target for table in tables)]
+        return self.places(pa.concat_arrays(ids)).reshape(2, -1).T
 
     def places(self, column: pa.Array) -> npt.NDArray[np.int64]:
         """The node numbers of ids that are all known."""

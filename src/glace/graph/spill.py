@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-RECORDS = 1 << 22
-"""Records a bucket is meant to hold: what is in memory at a time when they are taken out."""
+RECORDS = 1 << 20
+"""Records a bucket is meant to hold. To merge edges takes some 150 bytes for each, so these are 150 MB."""
 MOST = 1 << 10
 """Most buckets: each is a file of its own, and small pieces are written slowly."""
 

@@ -18,7 +18,8 @@ from glace.graph.text_file import TextFile, one_line, parses
 from glace.ids import integers_of, is_integer_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-PIECE_ROWS = 1 << 18
+PIECE_NUMBERS = 1 << 20
+"""Values in a piece of a Parquet file; a list has as many as are in it."""
 TABLES = (*SEPARATORS, ".csv.gz", ".tsv.gz", ".parquet")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 
@@ -113,11 +114,19 @@ def _parquet_pieces(path: Path) -> Iterator[tuple[pa.Table, float]]:
         schema, count = opened.schema_arrow, opened.metadata.num_rows
         check_names(schema.names, Where(path.name))
         done = 0
-        for batch in opened.iter_batches(PIECE_ROWS):
+        for batch in opened.iter_batches(_rows_a_piece(opened.metadata)):
             done += batch.num_rows
             yield pa.Table.from_batches([batch]), done / count
         if not done:
             yield schema.empty_table(), 1.0
+
+
+def _rows_a_piece(described: Any) -> int:
+    groups = [described.row_group(number) for number in range(described.num_row_groups)]
+    values: int = sum(
+        group.column(place).num_values for group in groups for place in range(group.num_columns)
+    )
+    return max(PIECE_NUMBERS * int(described.num_rows) // max(values, 1), 1)
 
 
 @contextmanager

@@ -21,6 +21,8 @@ NOT_UTF8 = "the text is not UTF-8; save the file in that encoding"
 
 # One record must fit into a block; a long text with line breaks may be one record.
 BLOCK_BYTES = 16 << 20
+# A file read piece by piece has rows of numbers; Arrow reads several pieces ahead.
+PIECE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ class TextFile:
         with pa.OSFile(str(self.path)) as raw:
             stream = pa.CompressedInputStream(raw, "gzip") if self.zipped else raw
             options = pa.csv.ConvertOptions(column_types=types, include_columns=columns)
-            reader = pa.csv.open_csv(stream, **self._options(names, threads=False), convert_options=options)
+            reader = pa.csv.open_csv(
+                stream, **self._options(names, False, PIECE_BYTES), convert_options=options
+            )
             batch = None
             for batch in reader:
                 yield pa.Table.from_batches([batch]), raw.tell() / raw.size()
@@ -92,9 +96,8 @@ class TextFile:
         with self._stream() as stream:
             options = pa.csv.ConvertOptions(column_types=types)
             try:
-                reader = pa.csv.open_csv(
-                    stream, **self._options(names, threads=False), convert_options=options
-                )
+                settings = self._options(names, False, PIECE_BYTES)
+                reader = pa.csv.open_csv(stream, **settings, convert_options=options)
             except (pa.ArrowException, OSError) as problem:
                 raise InputError(self._said(one_line(problem), names)) from problem
             plain = (pa.types.is_integer, pa.types.is_null, pa.types.is_floating)
@@ -133,11 +136,13 @@ class TextFile:
     def _parse(self, names: list[str], types: dict[str, Any], threads: bool) -> pa.Table:
         options = pa.csv.ConvertOptions(column_types=types)
         with self._stream() as stream:
-            return pa.csv.read_csv(stream, **self._options(names, threads), convert_options=options)
+            return pa.csv.read_csv(
+                stream, **self._options(names, threads, BLOCK_BYTES), convert_options=options
+            )
 
-    def _options(self, names: list[str], threads: bool) -> dict[str, Any]:
+    def _options(self, names: list[str], threads: bool, block: int) -> dict[str, Any]:
         given = {} if self.header else {"column_names": names}
-        reading = pa.csv.ReadOptions(use_threads=threads, block_size=BLOCK_BYTES, **given)
+        reading = pa.csv.ReadOptions(use_threads=threads, block_size=block, **given)
         return {"read_options": reading, "parse_options": self._parse_options}
 
     def _said(self, problem: str, names: list[str]) -> str:
