@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "archive": {"errors"},
     "disk": {"errors"},
     "metrics": {"errors"},
-    "container": {"errors", "files"},
+    "container": {"errors", "files", "disk"},
     "records": {"errors", "files"},
     "kernels": {"errors"},
     "graph": BASE,
