@@ -89,7 +89,7 @@ def put(table: dict[str, list[Any]], path: Any) -> Any:
     return path
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(tables(), st.booleans(), st.sampled_from(["none", "empty"]), st.sampled_from([".csv", ".parquet"]))
 def test_a_stream_gives_what_reading_whole_gives(tmp_path_factory, both, directed, nodes, ending):
     folder = tmp_path_factory.mktemp("convert")

@@ -267,3 +267,37 @@ def test_files_that_are_missing_cut_too_long_or_something_else_are_refused(writt
     path.unlink()
     with pytest.raises(FormatError, match="no file .*adjacency.data.npy"):
         read_folder(written)
+
+
+def test_verified_a_folder_is_read_once(graph, tmp_path):
+    write_folder(graph, tmp_path / "g.graph")
+    assert_same(read_folder(tmp_path / "g.graph", verify=True), read_folder(tmp_path / "g.graph"))
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        (
+            "adjacency.indices",
+            np.array([1, 3, 0, 2, 3, 1, 0, 9], "<i4"),
+            "adjacency has indices outside of it",
+        ),
+        (
+            "adjacency.indices",
+            np.array([1, 3, 0, 2, 3, 1, 0, -1], "<i4"),
+            "adjacency has indices outside of it",
+        ),
+        (
+            "adjacency.indptr",
+            np.array([0, 9, 2, 6, 8], "<i4"),
+            "adjacency has indices outside of it, or out of order",
+        ),
+        ("adjacency.data", np.ones(8, "<f4"), "the content is not that whose fingerprint graph.json states"),
+        ("attributes", np.ones((4, 1), "<f4"), "the content is not that whose fingerprint graph.json states"),
+    ],
+)
+def test_content_that_is_not_as_written_is_found_when_verified(written, name, array, message):
+    replaced(written / f"{name}.npy", array)
+    read_folder(written)
+    with pytest.raises(FormatError, match=message):
+        read_folder(written, verify=True)

@@ -89,11 +89,11 @@ def test_every_edge_that_can_go_goes_as_often_as_in_memory(mapped):
     folder = mapped(graph)
     counts = np.zeros((2, 5, 5))
     for place, each in enumerate((graph, folder)):
-        for seed in range(1500):
+        for seed in range(400):
             ((a, b),) = hold_out(each, 0.1, np.random.default_rng(seed))[1].edges
             counts[place, a, b] += 1
     assert counts[:, 3, 4].sum() == 0
-    np.testing.assert_allclose(counts[0], counts[1], atol=90)
+    np.testing.assert_allclose(counts[0], counts[1], atol=45)
 
 
 def test_a_tree_of_single_edges_has_none_to_spare(mapped):

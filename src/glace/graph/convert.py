@@ -57,19 +57,12 @@ def convert_tables(
         if attributes is not None:
             rows = node_rows(attributes, header, lambda share: tell("rows", share))
         plan = _plan(links, rows, header, missing)
-        if len(plan.ids) == 0:
-            raise InputError("a graph needs at least one node, but there are no edges and no attributes")
-        merger = EdgeMerger(writer, len(plan.ids), links.rows, directed)
-        for tables, share in _grouped(plan.links.tables(), len(plan.ids) // IDS_AN_EDGE):
-            merger.add(plan.pairs(tables), np.concatenate([table.weights for table in tables]))
-            tell("edges", share)
-        tell("merging", 0.0)
-        found = replace(plan.findings, **_counts(merger.finish()))
+        found = _write_edges(writer, plan, directed, tell)
         if rows is not None:
             found = _write_rows(writer, rows, plan, found, lambda share: tell("attributes", share))
         writer.put_ids(plan.ids)
-        has_columns = rows is not None and rows.storage != "none"
-        writer.finish(directed, rows.width if rows and has_columns else len(plan.ids), found)
+        width = len(plan.ids) if rows is None or rows.storage == "none" else rows.width
+        writer.finish(directed, width, found)
     return read_folder(path)
 
 
@@ -171,8 +164,7 @@ def _plan(links: _Links, rows: NodeRows | None, header: bool, missing: str) -> _
     integers = named.loose and pa.types.is_integer(named.id_values()[0].type)
     links = replace(links, named=named, integers=integers)
     if rows is None:
-        ids = _ascending(links.ids)
-        return _Plan(links, ids, np.empty(0, np.int64), Findings())
+        return _checked(_Plan(links, _ascending(links.ids), np.empty(0, np.int64), Findings()))
     known = distinct(rows.ids(rest[0] if rest else None), rows.where)
     check_kinds(links.ids, named.where, known, rows.where)
     strangers = links.ids.filter(pa.array(unknown(links.ids, known)))
@@ -183,8 +175,14 @@ def _plan(links: _Links, rows: NodeRows | None, header: bool, missing: str) -> _
     )
     unnamed = len(known) - (len(links.ids) - len(strangers))
     findings = Findings(nodes_only_in_edges=len(strangers), nodes_only_in_attributes=unnamed)
-    plan = _Plan(links, ids, np.empty(0, np.int64), findings)
+    plan = _checked(_Plan(links, ids, np.empty(0, np.int64), findings))
     return replace(plan, rows=plan.places(known.array.cast(ids.array.type)))
+
+
+def _checked(plan: _Plan) -> _Plan:
+    if len(plan.ids) == 0:
+        raise InputError("a graph needs at least one node, but there are no edges and no attributes")
+    return plan
 
 
 def _ascending(ids: pa.Array) -> NodeIds:
@@ -196,9 +194,18 @@ def _first_stranger(links: _Links, known: NodeIds, rows: NodeRows, count: int) -
     return next(error for error in errors if error)
 
 
-def _counts(found: Findings) -> dict[str, int]:
-    names = ("duplicate_edges", "unequal_directions", "self_loops", "isolated_nodes")
-    return {name: getattr(found, name) for name in names}
+def _write_edges(writer: FolderWriter, plan: _Plan, directed: bool, tell: Progress) -> Findings:
+    merger = EdgeMerger(writer, len(plan.ids), plan.links.rows, directed)
+    for tables, share in _grouped(plan.links.tables(), len(plan.ids) // IDS_AN_EDGE):
+        merger.add(plan.pairs(tables), np.concatenate([table.weights for table in tables]))
+        tell("edges", share)
+    tell("merging", 0.0)
+    found = merger.finish()
+    return replace(
+        found,
+        nodes_only_in_edges=plan.findings.nodes_only_in_edges,
+        nodes_only_in_attributes=plan.findings.nodes_only_in_attributes,
+    )
 
 
 def _write_rows(

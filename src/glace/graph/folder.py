@@ -17,7 +17,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.container import pack_strings
-from glace.disk import NpyStream, map_npy, room_for
+from glace.disk import NpyStream, blocks, map_npy, room_for, row_blocks
 from glace.errors import FormatError, GlaceError, InputError
 from glace.files import replacing_folder
 from glace.graph.categories import Categories
@@ -59,17 +59,22 @@ def write_folder(graph: Graph, path: str | Path) -> None:
         writer.finish(ordered.directed, ordered.num_attributes, ordered.findings)
 
 
-def read_folder(path: str | Path) -> Graph:
+def read_folder(path: str | Path, *, verify: bool = False) -> Graph:
     """A graph whose arrays are mapped from the files of a folder, not read.
 
     What is cheap is checked: that every file is there, whole, and of the kind and size that graph.json states.
+    `verify` reads all of it once, in blocks: compiled code believes the indices it is given, and a folder of
+    unknown origin, or from a failing disk, could have it read anything.
     """
     folder = Path(path)
     facts = _facts(folder)
     try:
-        return _graph(folder, facts)
+        graph = _graph(folder, facts)
+        if verify:
+            _verify(graph)
     except GlaceError as problem:
         raise FormatError(f"{folder} is no usable graph folder: {problem}") from problem
+    return graph
 
 
 def is_folder(path: str | Path) -> bool:
@@ -309,6 +314,30 @@ def _findings(counts: dict[str, Any]) -> Findings:
         return Findings(**counts)
     except TypeError as problem:
         raise FormatError(f"{MARK} has other findings than this glace knows: {problem}") from problem
+
+
+def _verify(graph: Graph) -> None:
+    """Raise unless all indices lie inside their matrix and the fingerprint is that of the content."""
+    matrices = {
+        "adjacency": graph.adjacency,
+        "neighbors": graph.neighborhoods(),
+        "attributes": graph.attributes,
+    }
+    for name, matrix in matrices.items():
+        if sp.issparse(matrix) and not _lies_inside(matrix):
+            raise FormatError(f"{name} has indices outside of it, or out of order")
+    if replace(graph, mapped=None).fingerprint() != graph.fingerprint():
+        raise FormatError(f"the content is not that whose fingerprint {MARK} states")
+
+
+def _lies_inside(matrix: sp.csr_array) -> bool:
+    steps = (np.diff(matrix.indptr[part.start : part.stop + 1]) for part in blocks(matrix.shape[0]))
+    if not all((step >= 0).all() for step in steps):
+        return False
+    return all(
+        len(part) == 0 or (part.min() >= 0 and part.max() < matrix.shape[1])
+        for part in row_blocks(matrix.indices)
+    )
 
 
 def size_of(path: str | Path) -> int:
