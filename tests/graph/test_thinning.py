@@ -67,9 +67,8 @@ def test_what_is_left_is_what_with_edges_would_give(mapped, directed):
 def test_blocks_do_not_matter(mapped, monkeypatch):
     graph = mapped(ring(40, directed=True))
     whole = hold_out(graph, 0.2, np.random.default_rng(0))
-    monkeypatch.setattr(thinning, "BLOCK", 3)
+    monkeypatch.setattr(thinning, "ENTRIES", 5)
     monkeypatch.setattr(thinning, "blocks", lambda count: disk.blocks(count, 7))
-    monkeypatch.setattr(thinning, "entry_blocks", lambda matrix: sparse.entry_blocks(matrix, 5))
     pieces = hold_out(graph, 0.2, np.random.default_rng(0))
     assert pieces[0].fingerprint() == whole[0].fingerprint()
     assert pieces[1].fingerprint() == whole[1].fingerprint()

@@ -21,7 +21,7 @@ LIBRARIES = 590_000_000
 """Resident memory of Python with torch, scikit-learn and compiled kernels, before any data; measured."""
 HOLDING_OUT = 150
 """Bytes an edge while edges are held out of a graph in memory: pairs, their order, the new matrix; measured."""
-A_BLOCK = 80
+A_BLOCK = 24
 """Bytes for each number of a block while edges are held out of a mapped graph."""
 ENTRY = 12
 """Bytes of an entry of sparse rows: its column and its value."""

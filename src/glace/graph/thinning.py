@@ -14,6 +14,9 @@ from glace.disk import BLOCK, blocks, scratch
 from glace.graph.graph import Findings, Graph, Mapped
 from glace.graph.sparse import assembled, entry_blocks, places_of
 
+ENTRIES = BLOCK // 4
+"""Entries looked at in one go: each takes some 100 bytes in passing."""
+
 Pairs = npt.NDArray[np.int64]
 Ranks = npt.NDArray[np.uint64]
 
@@ -27,19 +30,19 @@ class Removable:
     def __init__(self, neighborhoods: sp.csr_array, generator: np.random.Generator) -> None:
         self.matrix, self.seed = neighborhoods, np.uint64(generator.integers(2**63))
         self.first = scratch((neighborhoods.shape[0],), np.uint64)
-        for rows in entry_blocks(neighborhoods):
+        for rows in entry_blocks(neighborhoods, ENTRIES):
             self._note_first(rows)
 
     def drawn(self, wanted: int) -> tuple[Pairs, int]:
         """As many pairs (smaller, larger) from the front as wanted, sorted, if there are; and how many there are."""
         count, kept, ranks = 0, np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.uint64)
         limit = np.uint64(2**64 - 1)
-        for rows in entry_blocks(self.matrix):
+        for rows in entry_blocks(self.matrix, ENTRIES):
             pairs, own = self._candidates(rows)
             count += len(pairs)
             below = own <= limit
             kept, ranks = np.concatenate([kept, pairs[below]]), np.concatenate([ranks, own[below]])
-            if len(ranks) > 2 * wanted + BLOCK:
+            if len(ranks) > 2 * wanted + ENTRIES:
                 kept, ranks = _foremost(kept, ranks, wanted)
                 limit = ranks.max(initial=0)
         kept, _ = _foremost(kept, ranks, wanted)
