@@ -11,21 +11,22 @@ import glace
 HOME = {name: home.partition(":")[0] for name, home in glace._HOME.items()}
 SOURCE = Path(__file__).parents[1] / "src" / "glace"
 
-BASE = {"errors", "rng", "records", "ids", "files", "options", "container", "archive", "metrics"}
+BASE = {"errors", "rng", "records", "ids", "files", "options", "container", "archive", "metrics", "disk"}
 MAY_IMPORT = {
     "errors": set(),
     "rng": {"errors"},
     "files": {"errors"},
-    "ids": {"errors"},
+    "ids": {"errors", "disk"},
     "options": {"errors"},
     "archive": {"errors"},
+    "disk": {"errors"},
     "metrics": {"errors"},
-    "container": {"errors", "files"},
+    "container": {"errors", "files", "disk"},
     "records": {"errors", "files"},
     "kernels": {"errors"},
     "graph": BASE,
     "gaussian": BASE,
-    "datasets": BASE | {"graph"},
+    "datasets": BASE | {"graph", "kernels"},
     "sampling": BASE | {"graph", "kernels"},
     "index": BASE | {"gaussian", "kernels"},
     "model": BASE | {"gaussian", "kernels"},

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from glace.gaussian.embedding import Embedding
     from glace.gaussian.embedding_file import write_embedding
     from glace.graph.arrays import from_arrays
+    from glace.graph.convert import convert_tables
+    from glace.graph.folder import read_folder, write_folder
     from glace.graph.graph import Graph
     from glace.graph.interop import from_networkx, from_pyg
     from glace.graph.io import read_graph, read_tables
@@ -42,6 +44,9 @@ _HOME = {
     "from_tables": "glace.graph.tables:from_tables",
     "from_networkx": "glace.graph.interop:from_networkx",
     "from_pyg": "glace.graph.interop:from_pyg",
+    "convert_tables": "glace.graph.convert:convert_tables",
+    "read_folder": "glace.graph.folder:read_folder",
+    "write_folder": "glace.graph.folder:write_folder",
     "read_graph": "glace.graph.io:read_graph",
     "read_tables": "glace.graph.io:read_tables",
     "read_npz": "glace.graph.npz:read_npz",
@@ -67,6 +72,7 @@ __all__ = [
     "PublishedGLACE",
     "Streams",
     "TrainingDiverged",
+    "convert_tables",
     "datasets",
     "from_arrays",
     "from_networkx",
@@ -75,10 +81,12 @@ __all__ = [
     "hold_out",
     "load",
     "load_embedding",
+    "read_folder",
     "read_graph",
     "read_npz",
     "read_tables",
     "write_embedding",
+    "write_folder",
     "write_npz",
 ]
 

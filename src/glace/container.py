@@ -14,30 +14,49 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from glace.disk import row_blocks
 from glace.errors import FormatError
 from glace.files import CHUNK, existing, replacing
 
 Arrays = dict[str, npt.NDArray[Any]]
 _BLANK = "0" * 64
 _MARK = rb"{\"checksum\":\""
+# numpy's types and safetensors', which puts wide ones first.
+_TYPES = {"|b1": "BOOL", "|u1": "U8", "|i1": "I8", "<i4": "I32", "<f4": "F32", "<f8": "F64", "<i8": "I64"}
 _LONGEST_HEADER = 100_000_000  # safetensors' own limit
 
 
 def write(path: str | Path, kind: str, version: int, metadata: dict[str, Any], arrays: Arrays) -> None:
     """Write arrays and JSON-able metadata; the same content gives the same bytes."""
-    from safetensors.numpy import save_file
-
     content = {"checksum": _BLANK, "kind": kind, "format_version": version, **metadata}
     # One key only: safetensors writes several in an order that changes from run to run.
     texts = {"glace": json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)}
-    ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
     with replacing(path) as temporary:
-        save_file(ordered, temporary, metadata=texts)
+        _write_tensors(temporary, arrays, texts)
         place = _checksum_place(_header_bytes(temporary, path), path)
         with temporary.open("r+b") as opened:
             digest = _digest(temporary, place)
             opened.seek(place)
             opened.write(digest.encode())
+
+
+def _write_tensors(path: Path, arrays: Arrays, texts: dict[str, str]) -> None:
+    """A safetensors file, to the byte as that library writes it, which would copy all arrays first."""
+    order = sorted(arrays, key=lambda name: (-list(_TYPES).index(arrays[name].dtype.str), name))
+    header: dict[str, Any] = {"__metadata__": texts}
+    end = 0
+    for name in order:
+        array, begin = arrays[name], end
+        end += array.nbytes
+        shape = list(array.shape)
+        header[name] = {"dtype": _TYPES[array.dtype.str], "shape": shape, "data_offsets": [begin, end]}
+    encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    with path.open("wb") as opened:
+        opened.write(len(encoded).to_bytes(8, "little") + encoded)
+        for name in order:
+            for block in row_blocks(np.atleast_1d(arrays[name])):
+                opened.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
 
 
 def read(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:

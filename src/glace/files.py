@@ -4,6 +4,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,56 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_folder(path: str | Path, mark: str) -> Iterator[Path]:
+    """A temporary folder beside `path` to write to; on success it becomes `path`, else nothing changes.
+
+    A folder that is there already is replaced only if it holds a file called `mark`.
+    """
+    target = Path(path)
+    temporary = _folder_beside(target, mark)
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_MASK)
+        for each in (*temporary.iterdir(), temporary):
+            _sync(each)
+        _put_in_place(temporary, target)
+    except OSError as problem:
+        raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_folder_writable(path: str | Path, mark: str) -> None:
+    """Raise before any work is done if `replacing_folder` would."""
+    _folder_beside(Path(path), mark).rmdir()
+
+
+def _folder_beside(target: Path, mark: str) -> Path:
+    if target.exists() and not (target / mark).is_file():
+        raise InputError(
+            f"cannot write {target}: it is there and no folder with a {mark}; name a new one or remove it"
+        )
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+    try:
+        return Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    except OSError as problem:
+        raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
+
+
+def _put_in_place(temporary: Path, target: Path) -> None:
+    """Rename; a folder that was there steps aside for that moment, for none can be renamed onto a full one."""
+    if target.exists():
+        old = temporary / "replaced"
+        target.rename(old)
+        temporary.rename(target)
+        shutil.rmtree(target / old.name)
+    else:
+        temporary.rename(target)
+    _sync(target.parent)
 
 
 def check_writable(path: str | Path) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from glace.disk import blocks
 from glace.errors import InputError
 
 NodeId = str | int
@@ -67,6 +68,10 @@ class NodeIds:
         shown = ", ".join(repr(value) for value in self.array[:3].to_pylist())
         return f"NodeIds([{shown}{', ...' if len(self) > 3 else ''}], {len(self)} ids)"
 
+    def ascend(self) -> bool:
+        """Whether each id comes after the one before; looked at in blocks, nothing is copied."""
+        return _ascends(self.array)
+
     @property
     def are_strings(self) -> bool:
         """Whether the ids are strings; otherwise they are 64-bit integers."""
@@ -118,7 +123,8 @@ class NodeIds:
         if not self.are_strings:
             yield np.ascontiguousarray(self.to_numpy()).data
             return
-        yield pc.binary_length(self.array).to_numpy().data
+        for part in blocks(len(self)):
+            yield pc.binary_length(self.array[part]).to_numpy().data
         _, offsets, letters = self.array.buffers()
         if letters is not None and len(self):
             ends = np.frombuffer(offsets, dtype=np.int64)[self.array.offset :][: len(self) + 1]
@@ -174,7 +180,9 @@ def integers_of(column: Any) -> Any:
 def id_array(values: Any) -> pa.Array:
     """Any column of ids, repeated or not, as one Arrow array of int64 or large_string without nulls."""
     if isinstance(values, pa.ChunkedArray):
-        values = _plain_column(values).combine_chunks()
+        plain = _plain_column(values)
+        # One chunk is used where it lies: the ids of a mapped file stay on disk.
+        values = plain.chunk(0) if plain.num_chunks == 1 else plain.combine_chunks()
     array = plain_array(values if isinstance(values, pa.Array) else _array_of(values))
     if array.null_count:
         missing = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
@@ -222,7 +230,16 @@ def _checked_cast(array: Any, wanted: pa.DataType) -> Any:
         raise InputError(f"ids must fit into 64-bit integers: {problem}") from problem
 
 
+def _ascends(array: pa.Array) -> bool:
+    steps = blocks(max(len(array) - 1, 0))
+    return all(
+        pc.all(pc.less(array[step], array[step.start + 1 : step.stop + 1])).as_py() is True for step in steps
+    )
+
+
 def _first_repeated(array: pa.Array) -> NodeId | None:
+    if _ascends(array):  # a hash table of all ids would take many times the memory they do
+        return None
     if len(pc.unique(array)) == len(array):
         return None
     counts = pc.value_counts(array)

@@ -155,7 +155,7 @@ def test_a_failed_write_leaves_the_old_file(fitted, tmp_path, monkeypatch):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    monkeypatch.setattr("glace.container._write_tensors", full)
     with pytest.raises(InputError, match="cannot write .*: no space left on device"):
         fitted.save(path)
     assert path.read_bytes() == before

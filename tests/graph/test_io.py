@@ -376,3 +376,12 @@ def test_another_separator_is_named(put, name, separator):
     nodes = put(name, f"id{separator}x\na{separator}1\nb{separator}2\n")
     with pytest.raises(InputError, match="seems to separate the columns, but .* is wanted"):
         read_tables(put("e.csv", "source,target\na,b\n"), nodes)
+
+
+def test_sparse_rows_of_new_nodes_are_as_wide_as_the_model(tmp_path):
+    rows = pa.table({"id": ["x", "y"], "columns": [[1], [0, 2]], "values": [[0.5], [1.0, 2.0]]})
+    pq.write_table(rows, tmp_path / "n.parquet")
+    read = read_rows(tmp_path / "n.parquet", "attributes", width=5)
+    assert list(read.ids) == ["x", "y"]
+    assert read.values.toarray().tolist() == [[0, 0.5, 0, 0, 0], [1, 0, 2, 0, 0]]
+    assert read_rows(tmp_path / "n.parquet", "attributes", width=2).values.shape == (2, 3)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -252,3 +254,47 @@ def test_mostly_zero_columns_of_one_scale_are_sparse_and_others_dense():
     assert sp.issparse(from_tables(edges, table).attributes)
     rich = table.append_column("income", pa.array(np.linspace(1e4, 1e6, 80)))
     assert not sp.issparse(from_tables(edges, rich).attributes), "scaled as a whole, the ones would vanish"
+
+
+SPARSE = {
+    "id": [5, 6, 7],
+    "columns": [[2, 0, 2], [], [4]],
+    "values": [[1.0, 0.5, 2.0], [], [0.0]],
+    "label": ["a", None, "b"],
+}
+
+
+def test_rows_may_be_sparse_lists_of_columns_and_values():
+    for kind in (pa.list_(pa.int32()), pa.large_list(pa.int64())):
+        table = pa.table(SPARSE).set_column(1, "columns", pa.array(SPARSE["columns"], kind))
+        graph = from_tables({"source": [5], "target": [6]}, table)
+        features: Any = graph.attributes
+        assert features.toarray().tolist() == [[0.5, 0, 3, 0, 0], [0] * 5, [0] * 5]
+        assert graph.findings.empty_attribute_rows == 2
+        assert graph.attribute_names is None
+        assert list(graph.labels or ()) == ["a", None, "b"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"values": [[1.0], [], [0.0]]}, "attributes, row 1: wanted as many columns as values"),
+        ({"columns": [[2, 0, 2], [], [-1]]}, "attributes, row 3: wanted columns from 0 on and finite values"),
+        ({"columns": [[2, 0, 2], [], [2**31]]}, "attributes, row 3: wanted columns from 0 on"),
+        ({"values": [[1.0, 2.0, 3.0], [], [float("nan")]]}, "attributes, row 3: wanted .* finite values"),
+        ({"values": [[1.0, 1e60, 3.0], [], [1.0]]}, "attributes, row 1: wanted .* finite values"),
+        ({"columns": [[2, 0, 2], None, [1]]}, "attributes, row 2: no value in column 'columns'; fill it in"),
+        (
+            {"values": [[1.0, None, 2.0], [], [0.0]]},
+            "a list in column 'values' has a missing value; fill it in",
+        ),
+        (
+            {"columns": [["x", "y", "z"], [], ["w"]]},
+            "are lists of string and double; wanted integers and numbers",
+        ),
+        ({"columns": [[], [], []], "values": [[], [], []]}, "wanted integers and numbers"),
+    ],
+)
+def test_sparse_rows_that_do_not_fit_are_named(changes, message):
+    with pytest.raises(InputError, match=message):
+        from_tables({"source": [5], "target": [6]}, pa.table(SPARSE | changes))

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import glace
+from glace import disk
 from glace.errors import InputError
+from glace.graph.folder import read_folder, write_folder
 from glace.rng import Streams
+from glace.sampling import edges
 from glace.sampling.config import SamplingConfig
 from glace.sampling.edges import EdgeSampler
 
@@ -15,8 +18,8 @@ def sampler(graph, seed=0, **options):
 
 
 def weighted(directed=True):
-    edges = np.array([[0, 1], [0, 2], [1, 2], [3, 0]])
-    return glace.from_arrays(edges, weights=np.array([1.0, 2.0, 3.0, 4.0]), ids=range(6), directed=directed)
+    pairs = np.array([[0, 1], [0, 2], [1, 2], [3, 0]])
+    return glace.from_arrays(pairs, weights=np.array([1.0, 2.0, 3.0, 4.0]), ids=range(6), directed=directed)
 
 
 def counts(graph, seed=0, size=40_000):
@@ -31,6 +34,29 @@ def test_positives_are_drawn_by_weight(directed):
     graph = weighted(directed)
     wanted = graph.adjacency.toarray() / graph.adjacency.sum()
     np.testing.assert_allclose(counts(graph), wanted, atol=0.01)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_positives_of_a_mapped_graph_are_drawn_by_weight_too(directed, tmp_path):
+    write_folder(weighted(directed), tmp_path / "g.graph")
+    graph = read_folder(tmp_path / "g.graph")
+    wanted = graph.adjacency.toarray() / graph.adjacency.sum()
+    np.testing.assert_allclose(counts(graph), wanted, atol=0.01)
+
+
+def test_running_sums_go_on_from_block_to_block(monkeypatch):
+    monkeypatch.setattr(edges, "blocks", lambda count: disk.blocks(count, 2))
+    weights = np.array([1, 2, 3, 4, 5], dtype=np.float32)
+    drawn = edges.MappedDraws(weights).draw(np.random.default_rng(0), 40_000)
+    np.testing.assert_allclose(np.bincount(drawn) / 40_000, weights / 15, atol=0.01)
+
+
+def test_without_weights_a_mapped_graph_has_the_same_batches(planted, tmp_path):
+    write_folder(planted, tmp_path / "g.graph")
+    one, other = sampler(planted).batch(3), sampler(read_folder(tmp_path / "g.graph")).batch(3)
+    np.testing.assert_array_equal(one.anchors, other.anchors)
+    np.testing.assert_array_equal(one.targets, other.targets)
+    np.testing.assert_array_equal(one.negatives, other.negatives)
 
 
 def test_undirected_edges_count_in_both_directions():

@@ -47,6 +47,15 @@ def check_outputs(*outputs: Path | None, inputs: Iterable[str | Path | None] = (
         taken.add(path.resolve())
 
 
+def check_output_folder(path: Path, mark: str, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raise, before any work is done, if a folder marked by a file cannot be written or would replace an input."""
+    from glace.files import check_folder_writable
+
+    check_folder_writable(path, mark)
+    if path.resolve() in {Path(each).resolve() for each in inputs if each is not None}:
+        raise InputError(f"cannot write {path}: it is also another file of this command; name a new one")
+
+
 def with_options(*configurations: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command an option for each field of these configurations, in place of its `**options`.
 

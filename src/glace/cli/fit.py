@@ -81,7 +81,7 @@ def fit(
     model.save(output)
     _checkpoint_of(output).unlink(missing_ok=True)
     values = _result(model)
-    _show(model, values, screen)
+    _show(model, values, screen, "peak memory, mapped pages included" if found.mapped else "peak memory")
     screen.say(f"wrote {output} ({file_size(output)})")
     if json:
         _record(model, found, source.name, values).write(json)
@@ -161,7 +161,7 @@ def _result(model: "GLACE") -> dict[str, Any]:
     }
 
 
-def _show(model: "GLACE", values: dict[str, Any], screen: Screen) -> None:
+def _show(model: "GLACE", values: dict[str, Any], screen: Screen, peak: str) -> None:
     history, facts = model.history_, {}
     if history.best:
         best = history.best
@@ -178,7 +178,7 @@ def _show(model: "GLACE", values: dict[str, Any], screen: Screen) -> None:
     trials = ", trials included" if model.choice_.trials else f"  ({values['edges_per_second']:,} edges/s)"
     facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{early}{trials}"
     if values["peak_rss_mb"] is not None:
-        facts["peak memory"] = in_bytes(values["peak_rss_mb"] * 1e6)
+        facts[peak] = in_bytes(values["peak_rss_mb"] * 1e6)
     screen.facts(facts.items())
 
 

@@ -12,6 +12,7 @@ import typer
 
 from glace import __version__
 from glace.cli import (
+    convert,
     datasets,
     demo,
     embed,
@@ -30,9 +31,9 @@ from glace.estimator.settings import STAGES
 # A paragraph is one line: typer keeps every line break of a help text.
 HELP = (
     "One Gaussian per node of an attributed graph: a mean and a variance, from attributes and edges.\n\n"
-    "A GRAPH is the name of a dataset (see `glace datasets list`), an .npz file in the Graph2Gauss layout, or a "
-    "table of edges (.csv, .tsv, .parquet). A graph with attributes or texts in another table is given by "
-    "--edges with --attributes or --texts.\n\n"
+    "A GRAPH is the name of a dataset (see `glace datasets list`), an .npz file in the Graph2Gauss layout, a folder "
+    "written by `glace convert`, or a table of edges (.csv, .tsv, .parquet). A graph with attributes or texts in "
+    "another table is given by --edges with --attributes or --texts.\n\n"
     "Exit codes: 0 done, 1 a fault in glace, 2 bad input or usage, 3 training diverged, 4 too little memory, "
     "130 interrupted."
 )
@@ -41,6 +42,7 @@ app = typer.Typer(
     name="glace", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
 app.command("info")(info.info)
+app.command("convert")(convert.convert)
 app.command("fit")(fit.fit)
 app.command("embed")(embed.embed)
 app.command("neighbors")(neighbors.neighbors)

@@ -78,6 +78,17 @@ class Screen:
             bars.update(task, completed=total)  # of a grid that was finished before
 
     @contextlib.contextmanager
+    def stages(self) -> Iterator[Callable[[str, float], None]]:
+        """A bar for work in stages; gives the callback that takes a stage's name and the share of it that is done."""
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        parts = (TextColumn("{task.description:10}"), BarColumn(bar_width=24), TaskProgressColumn())
+        with Progress(*parts, console=self.console, disable=self.quiet, refresh_per_second=4) as bars:
+            task = bars.add_task("reading", total=1.0)
+            yield lambda stage, share: bars.update(task, description=stage, completed=share)
+            bars.update(task, description="done", completed=1.0)
+
+    @contextlib.contextmanager
     def transfer(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
         """A bar for a download; gives the callback that takes received and total bytes."""
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn

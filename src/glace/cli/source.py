@@ -24,7 +24,9 @@ class GraphSource:
 
     graph: Annotated[
         str | None,
-        typer.Argument(metavar="GRAPH", help="A dataset's name, an .npz file or a table of edges."),
+        typer.Argument(
+            metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder or a table of edges."
+        ),
     ] = None
     edges: Annotated[
         Path | None,
@@ -67,32 +69,49 @@ class GraphSource:
         """Read the graph; an argument that would be ignored raises."""
         from glace import datasets
         from glace.graph.io import read_graph, read_tables
-        from glace.graph.tables import check_choices
 
-        check_choices(self.attributes, self.texts, self.missing)
-        table, dataset = self._table(), (self.graph or "").replace("_", "-")
-        known = dataset in datasets.names()
-        self._check_used(table is not None, known)
+        table = self._checked_table()
         if table is not None:
-            header = not self.no_header
-            return read_tables(
-                table,
-                self.attributes,
-                texts=self.texts,
-                directed=self.directed,
-                missing=self.missing,
-                header=header,
-            )
-        if known:
-            return datasets.load(dataset, directed=self.directed, data_dir=self.data_dir)
+            return read_tables(table, self.attributes, texts=self.texts, **self._reading())
+        if self._dataset in datasets.names():
+            return datasets.load(self._dataset, directed=self.directed, data_dir=self.data_dir)
         assert self.graph is not None
         if not Path(self.graph).suffix and not Path(self.graph).exists():
             raise InputError(f"no dataset or file {self.graph!r}; datasets: {', '.join(datasets.names())}")
         return read_graph(self.graph, directed=self.directed)
 
+    def write(self, path: Path, progress: Callable[[str, float], None]) -> "Graph":
+        """Write the graph to a graph folder: tables of numbers in a stream, anything else by way of memory."""
+        from glace.graph.convert import convert_tables
+        from glace.graph.folder import read_folder, write_folder
+
+        table = self._checked_table()
+        if table is not None and self.texts is None:
+            return convert_tables(table, path, self.attributes, progress=progress, **self._reading())
+        write_folder(self.load(), path)
+        return read_folder(path)
+
+    def _reading(self) -> dict[str, Any]:
+        """How tables are read."""
+        return {"directed": self.directed, "missing": self.missing, "header": not self.no_header}
+
+    @property
+    def _dataset(self) -> str:
+        return (self.graph or "").replace("_", "-")
+
+    def _checked_table(self) -> Path | None:
+        """The table of edges, if the graph is given by one, after a look at all arguments."""
+        from glace import datasets
+        from glace.graph.tables import check_choices
+
+        check_choices(self.attributes, self.texts, self.missing)
+        table = self._table()
+        self._check_used(table is not None, self._dataset in datasets.names())
+        return table
+
     def _table(self) -> Path | None:
         """The table of edges, if the graph is given by one."""
-        from glace.graph.io import TABLES
+        from glace.graph.table_file import TABLES
 
         if (self.graph is None) == (self.edges is None):
             came = "nothing" if self.graph is None else f"both {self.graph} and --edges {self.edges}"

@@ -8,6 +8,7 @@ Graph(... nodes, ... undirected edges, ... sparse attributes)
 from glace.datasets.builders.build import build
 from glace.datasets.download import get
 from glace.datasets.planted import planted
+from glace.datasets.planted_stream import planted_folder
 from glace.datasets.registry import Dataset, find, load, names
 
-__all__ = ["Dataset", "build", "find", "get", "load", "names", "planted"]
+__all__ = ["Dataset", "build", "find", "get", "load", "names", "planted", "planted_folder"]

@@ -50,16 +50,16 @@ def planted(
 
     Time and memory grow with nodes * words + m, but for the logarithm of a binary search.
     """
-    _check_counts(nodes=nodes, communities=communities, attributes=attributes, words=words)
-    _check_shape(nodes, communities, attributes, degree, mixing)
+    check_counts(nodes=nodes, communities=communities, attributes=attributes, words=words)
+    check_shape(nodes, communities, attributes, degree, mixing)
     streams = Streams(seed)
     community = (
         streams.numpy("planted communities").permutation(np.arange(nodes) % communities).astype(np.int32)
     )
-    people = _Population.of(community, streams.numpy("planted popularity"))
+    people = Population.of(community, streams.numpy("planted popularity"))
     count = round(nodes * degree / 2)
     between = round(mixing * count)
-    _check_room(np.bincount(community), count - between, between, directed)
+    check_room(np.bincount(community), count - between, between, directed)
     pairs = np.concatenate(
         [
             _distinct_pairs(people, count - between, True, directed, streams.numpy("planted edges", 0)),
@@ -77,7 +77,7 @@ def planted(
 
 
 @dataclass(frozen=True)
-class _Population:
+class Population:
     """The nodes side by side on a line, by community, each taking as much of it as it is popular."""
 
     order: npt.NDArray[np.int64]
@@ -89,7 +89,8 @@ class _Population:
     """Where each community begins, and the end of the line."""
 
     @classmethod
-    def of(cls, community: npt.NDArray[np.int32], generator: np.random.Generator) -> "_Population":
+    def of(cls, community: npt.NDArray[np.int32], generator: np.random.Generator) -> "Population":
+        """Nodes of these communities, their popularity drawn."""
         order = np.argsort(community, kind="stable")
         ends = np.cumsum(1.0 + generator.pareto(POPULARITY_SHAPE, size=len(order)))
         last = np.cumsum(np.bincount(community)) - 1
@@ -119,7 +120,7 @@ class _Population:
 
 
 def _distinct_pairs(
-    people: _Population, count: int, within: bool, directed: bool, generator: np.random.Generator
+    people: Population, count: int, within: bool, directed: bool, generator: np.random.Generator
 ) -> Pairs:
     """(count, 2) pairs of different nodes, all within communities or all between them."""
     size = np.int64(len(people.order))
@@ -161,13 +162,15 @@ def _attributes(
     return matrix
 
 
-def _check_counts(**counts: int) -> None:
+def check_counts(**counts: int) -> None:
+    """Raise unless each is a whole number of at least 1."""
     for name, value in counts.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
-def _check_shape(nodes: int, communities: int, attributes: int, degree: float, mixing: float) -> None:
+def check_shape(nodes: int, communities: int, attributes: int, degree: float, mixing: float) -> None:
+    """Raise unless there can be such communities, edges and attributes."""
     if communities > nodes:
         raise InputError(f"{communities:,} communities need at least as many nodes, but there are {nodes:,}")
     if communities > attributes:
@@ -180,7 +183,7 @@ def _check_shape(nodes: int, communities: int, attributes: int, degree: float, m
         raise InputError("edges between communities need two of them; set mixing=0 or communities=2 or more")
 
 
-def _check_room(sizes: npt.NDArray[np.int64], within: int, between: int, directed: bool) -> None:
+def check_room(sizes: npt.NDArray[np.int64], within: int, between: int, directed: bool) -> None:
     """Raise unless the edges fit into half of the pairs there are, within communities and between."""
     directions = 2 if directed else 1
     inside = directions * int((sizes * (sizes - 1) // 2).sum())

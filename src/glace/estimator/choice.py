@@ -120,4 +120,5 @@ def choose(
         trials.append(Trial(name, value, rival.auc(), rival.is_better_than(best)))
         if trials[-1].kept:
             options, best = options | {name: value}, rival
+        del rival  # else its weights would be in memory during the next trial
     return Choice(options, tuple(trials)), best

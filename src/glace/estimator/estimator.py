@@ -11,8 +11,10 @@ import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator
 
+from glace.disk import scratch
 from glace.errors import InputError
 from glace.estimator.choice import Choice
+from glace.estimator.embedding import Room, embed_all
 from glace.estimator.fitting import Fitting, inputs_of
 from glace.estimator.settings import RunConfig, Settings
 from glace.files import check_writable
@@ -102,7 +104,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         settings = self.settings()
         _check_graph(graph)
         with using_threads(settings.run.threads):
-            ordered, back = in_id_order(graph)
+            # In the order of ids: what is drawn for a node then depends on its id, and shuffling the rows of the
+            # input files changes nothing.
+            ordered, back = graph.in_id_order()
             saving = self._checkpoints(checkpoint, checkpoint_seconds, ordered, validation, settings)
             before, notes = None, dict[str, Any]()
             if saving and resume and saving.path.exists():
@@ -115,7 +119,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 saving.notes = self.choice_.to_json()
             self.history_: History = trainer.run(listener, saving)
             self._remember(graph, trainer.network)
-            self.embedding_: Embedding = self._embed(inputs_of(trainer.network, ordered), ordered.ids)
+            room = scratch if graph.mapped else np.empty
+            self.embedding_: Embedding = self._embed(inputs_of(trainer.network, ordered), ordered.ids, room)
         if back is not None:
             self.embedding_ = self.embedding_.take(back)
         return self
@@ -138,13 +143,15 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:
             raise InputError(f"{len(names):,} ids for {matrix.shape[0]:,} rows of attributes; give one a row")
+        if len(names) == 0:
+            raise InputError("no rows of attributes came; give at least one node to embed")
         with using_threads(self.settings().run.threads):
-            return self._embed(self.network_.inputs(matrix, None), names)
+            return self._embed(self.network_.inputs(matrix, None), names, np.empty)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
         """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into a file beside it.
 
-        `auto` does so where they take more than half a gigabyte.
+        `auto` does so where they take more than half a gigabyte, or lie on disk as after a fit on a graph folder.
         """
         from glace.estimator.model_file import save_model
 
@@ -202,8 +209,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.vocabulary_: TextVocabulary | None = graph.vocabulary
         self.attribute_names_: tuple[str, ...] | None = graph.attribute_names
 
-    def _embed(self, inputs: Inputs, ids: NodeIds) -> Embedding:
-        own, context = self.network_.embed(inputs, np.arange(len(inputs)))
+    def _embed(self, inputs: Inputs, ids: NodeIds, room: Room) -> Embedding:
+        own, context = embed_all(self.network_, inputs, room)
         measure, offset = self.network_.measure.name, self.network_.offset()
         return Embedding(ids, own.mean, own.variance, measure, offset, context)
 
@@ -288,20 +295,8 @@ class LINE(LACE):
 ESTIMATORS: dict[str, type[GLACE]] = {each.method: each for each in (GLACE, PublishedGLACE, LACE, LINE)}
 
 
-def in_id_order(graph: Graph) -> tuple[Graph, Any]:
-    """The graph with its nodes sorted by id, and the positions that bring them back; (graph, None) if sorted.
-
-    Training is done in that order: what is drawn for a node then depends on its id, and shuffling the
-    rows of the input files changes nothing.
-    """
-    order = np.argsort(graph.ids.to_numpy(), kind="stable")
-    if (order == np.arange(len(order))).all():
-        return graph, None
-    return graph.take(order), np.argsort(order)
-
-
 def _moved(held_out: HeldOut | None, places: Any) -> HeldOut | None:
-    """Pairs of nodes at the places they are at after `in_id_order`."""
+    """Pairs of nodes at the places they are at after `Graph.in_id_order`."""
     if held_out is None or places is None:
         return held_out
     return HeldOut(places[held_out.edges], places[held_out.non_edges])

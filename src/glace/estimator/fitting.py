@@ -25,7 +25,7 @@ from glace.model.network import Network, shape_of
 from glace.sampling.edges import EdgeSampler
 from glace.training.history import Listener, Progress
 from glace.training.loop import Trainer, total_steps
-from glace.training.validation import Validation
+from glace.training.validation import MOST_PAIRS, Validation
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class Fitting:
         """Judged by the held-out pairs if given, else by a share of the graph's edges, which are taken out."""
         share, streams = settings.training.validation_share, settings.streams
         if held_out is None and share > 0:
-            graph, held_out = hold_out(graph, share, streams.numpy("validation"))
+            # More than are ever looked at need not be taken out of a graph that is larger than memory.
+            most = MOST_PAIRS // 2 if graph.mapped else None
+            graph, held_out = hold_out(graph, share, streams.numpy("validation"), most)
         sampler, sample = EdgeSampler(graph, settings.sampling, streams), streams.numpy("validation sample")
         validation = None if held_out is None else Validation.of(held_out, sample)
         return cls(graph, settings, measure, sampler, validation)
@@ -91,9 +93,7 @@ class Fitting:
 
 def inputs_of(network: Network, graph: Graph) -> Inputs:
     """What the network is given of the graph's nodes; neighbours are so whichever way an edge points."""
-    adjacency = graph.adjacency
-    if network.shape.neighbors and graph.directed:
-        adjacency = sp.csr_array(adjacency + adjacency.T)
+    adjacency = graph.neighborhoods() if network.shape.neighbors else graph.adjacency
     return network.inputs(graph.features(), adjacency)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from glace import container
 from glace.container import Arrays, pack_strings, unpack_strings
+from glace.disk import is_mapped
 from glace.errors import FormatError, GlaceError, InputError
 from glace.estimator.choice import Choice
 from glace.estimator.estimator import ESTIMATORS, GLACE
@@ -42,7 +43,9 @@ def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
         arrays |= {**pack_strings("words", model.vocabulary_.words), "idf": model.vocabulary_.idf}
     if model.attribute_names_ is not None:
         arrays |= pack_strings("columns", model.attribute_names_)
-    if embedding == "beside" or (embedding == "auto" and size > LARGE):
+    # What lies on disk stays there: it may be more than memory holds.
+    large = size > LARGE or is_mapped(model.embedding_.mean)
+    if embedding == "beside" or (embedding == "auto" and large):
         digest = _write_sidecar(model.embedding_, path)
         container.write(path, KIND, VERSION, {**_metadata(model), "embedding_sha256": digest}, arrays)
     else:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from glace.disk import row_blocks
 from glace.errors import InputError
 from glace.gaussian import nearest
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles
@@ -134,7 +135,8 @@ def _check(gaussian: Gaussian, shape: tuple[int, ...], measure: Dissimilarity) -
         raise InputError(f"{measure.name} needs variances; points have only the dissimilarity 'dot'")
     if variance is not None and variance.shape != shape:
         raise InputError(f"the variance has the shape {variance.shape}, the mean {shape}")
-    if variance is not None and not (variance > 0).all():
+    if variance is not None and not all((block > 0).all() for block in row_blocks(variance)):
         raise InputError("variances must be above 0")
-    if not np.isfinite(mean).all() or (variance is not None and not np.isfinite(variance).all()):
+    parts = [mean] if variance is None else [mean, variance]
+    if not all(np.isfinite(block).all() for part in parts for block in row_blocks(part)):
         raise InputError("means and variances must be finite")

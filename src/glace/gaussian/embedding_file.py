@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from glace.archive import read_members, string_array
+from glace.disk import blocks
 from glace.errors import FormatError, GlaceError, InputError
 from glace.files import existing, replacing
 from glace.gaussian.dissimilarity import Gaussian
@@ -17,6 +18,8 @@ from glace.ids import NodeIds
 
 _KEY = b"glace"
 VERSION = 1
+ROWS = 1 << 16
+"""Rows written at a time, so that an embedding larger than memory can be."""
 MATRICES = ("mean", "variance", "context_mean", "context_variance")
 
 
@@ -112,7 +115,8 @@ def _matrix(column: pa.ChunkedArray) -> Any:
 def _write_parquet(embedding: Embedding, path: Path) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(as_table(embedding), path, compression="zstd", use_dictionary=False)
+    table = as_table(embedding)
+    pq.write_table(table, path, compression="zstd", use_dictionary=False, row_group_size=ROWS)
 
 
 def _read_parquet(path: Path) -> Embedding:
@@ -158,10 +162,16 @@ def _numbers(array: Any) -> Any:
 def _write_csv(embedding: Embedding, path: Path) -> None:
     from pyarrow import csv
 
-    columns = {"id": embedding.ids.array}
+    with csv.CSVWriter(path, _csv_table(embedding, slice(0, 0)).schema) as writer:
+        for part in blocks(len(embedding), ROWS):
+            writer.write_table(_csv_table(embedding, part))
+
+
+def _csv_table(embedding: Embedding, rows: slice) -> pa.Table:
+    columns = {"id": embedding.ids.array[rows]}
     for name, matrix in matrices(embedding).items():
-        columns |= {f"{name}_{column}": pa.array(matrix[:, column]) for column in range(matrix.shape[1])}
-    csv.write_csv(pa.table(columns), path)
+        columns |= {f"{name}_{column}": pa.array(matrix[rows, column]) for column in range(matrix.shape[1])}
+    return pa.table(columns)
 
 
 _WRITERS = {".parquet": _write_parquet, ".arrow": _write_arrow, ".npz": _write_npz, ".csv": _write_csv}

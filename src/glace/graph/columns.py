@@ -21,6 +21,8 @@ from glace.ids import NodeIds, id_array
 SPARSE_BELOW = 0.25
 SPARSE_COLUMNS = 32
 SCALE_RATIO = 100
+MOST_COLUMNS = 2**31 - 1
+_WANTED_ENTRIES = "columns from 0 on and finite values"
 
 
 @dataclass(frozen=True)
@@ -102,24 +104,92 @@ def weights_of(table: pa.Table, name: str, where: Where) -> npt.NDArray[np.float
 
 def matrix_of(table: pa.Table, columns: list[str], where: Where) -> Any:
     """The columns as one matrix: dense, or CSR if mostly zero, wide and of one scale."""
+    dense = dense_of(table, columns, where)
+    found = Contents(len(columns))
+    found.add(dense)
+    return sp.csr_array(dense) if found.are_sparse() else dense
+
+
+def dense_of(table: pa.Table, columns: list[str], where: Where) -> npt.NDArray[np.float32]:
+    """The columns as one dense matrix of finite numbers."""
     dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
     for place, name in enumerate(columns):
         dense[:, place] = _attribute(table.column(name), name, where)
-    mostly_zero = np.count_nonzero(dense) < SPARSE_BELOW * dense.size
-    if len(columns) > SPARSE_COLUMNS and mostly_zero and _is_of_one_scale(dense):
-        return sp.csr_array(dense)
     return dense
 
 
-def _is_of_one_scale(dense: npt.NDArray[np.float32]) -> bool:
-    """Whether columns are alike in size, as counts or TF-IDF are.
+class Contents:
+    """What decides whether a matrix is kept sparse, gathered from its rows in as many pieces as they come."""
 
-    Sparse rows are scaled as a whole: beside an income of 50,000, a dozen ones would vanish. Dense columns are
-    scaled one by one.
-    """
-    sizes = np.abs(dense).max(axis=0, initial=0)
-    sizes = sizes[sizes > 0]
-    return bool(len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min())
+    def __init__(self, columns: int) -> None:
+        self.columns, self.rows, self.nonzeros = columns, 0, 0
+        self.sizes = np.zeros(columns, dtype=np.float32)
+
+    def add(self, dense: npt.NDArray[np.float32]) -> None:
+        """Take some rows into account."""
+        self.rows += len(dense)
+        self.nonzeros += int(np.count_nonzero(dense))
+        self.sizes = np.maximum(self.sizes, np.abs(dense).max(axis=0, initial=0))
+
+    def are_sparse(self) -> bool:
+        """Whether the matrix is mostly zero, wide and of one scale."""
+        mostly_zero = self.nonzeros < SPARSE_BELOW * self.rows * self.columns
+        return self.columns > SPARSE_COLUMNS and mostly_zero and self._are_of_one_scale()
+
+    def _are_of_one_scale(self) -> bool:
+        """Whether columns are alike in size, as counts or TF-IDF are.
+
+        Sparse rows are scaled as a whole: beside an income of 50,000, a dozen ones would vanish. Dense columns
+        are scaled one by one.
+        """
+        sizes = self.sizes[self.sizes > 0]
+        return bool(len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min())
+
+
+def are_sparse_rows(schema: pa.Schema, columns: list[str]) -> bool:
+    """Whether the attributes are two lists a row, the `columns` that are not zero and their `values`."""
+    return sorted(columns) == ["columns", "values"] and all(
+        pa.types.is_list(schema.field(name).type) or pa.types.is_large_list(schema.field(name).type)
+        for name in columns
+    )
+
+
+def sparse_rows_of(table: pa.Table, where: Where) -> sp.csr_array:
+    """The matrix of such rows, just wide enough for the largest column."""
+    columns, values = (_flat(table.column(name), name, where) for name in ("columns", "values"))
+    if not (pa.types.is_integer(columns.type) and _is_number(values.type)):
+        raise InputError(
+            f"{where.name}: 'columns' and 'values' are lists of {columns.type} and {values.type}; wanted integers "
+            "and numbers"
+        )
+    lengths = [pc.list_value_length(table.column(name)).to_numpy() for name in ("columns", "values")]
+    _refuse_row(lengths[0] != lengths[1], where, "as many columns as values")
+    ends = np.concatenate([[0], np.cumsum(lengths[0])])
+    places, numbers = columns.to_numpy(zero_copy_only=False), values.to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        numbers = numbers.astype(np.float32)
+    bad = (places < 0) | (places >= MOST_COLUMNS) | ~np.isfinite(numbers)
+    _refuse_row(
+        np.add.reduceat(np.append(bad, False), ends[:-1]) * (lengths[0] > 0) > 0, where, _WANTED_ENTRIES
+    )
+    shape = (len(lengths[0]), int(places.max(initial=0)) + 1)
+    return sp.csr_array((numbers, places.astype(np.int64), ends), shape=shape)
+
+
+def _flat(column: Any, name: str, where: Where) -> Any:
+    """All values of a column of lists."""
+    if column.null_count:
+        raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
+    flat = pc.list_flatten(column)
+    flat = flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
+    if flat.null_count:
+        raise InputError(f"{where.name}: a list in column {name!r} has a missing value; fill it in")
+    return flat
+
+
+def _refuse_row(bad: npt.NDArray[np.bool_], where: Where, wanted: str) -> None:
+    if bad.any():
+        raise InputError(f"{where.row(int(np.flatnonzero(bad)[0]))}: wanted {wanted}")
 
 
 def _attribute(column: Any, name: str, where: Where) -> npt.NDArray[np.float32]:

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from glace.disk import row_blocks
 from glace.errors import InputError
 from glace.graph.categories import Categories
-from glace.graph.sparse import check_sparse, narrowed
+from glace.graph.sparse import check_sparse, narrowed, places_of
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 
@@ -53,6 +54,15 @@ _SAID = {
 }
 
 
+@dataclass(frozen=True)
+class Mapped:
+    """What is known of a graph whose arrays are mapped from files, and would else be worked out in memory."""
+
+    fingerprint: str | None = None
+    neighbors: sp.csr_array | None = None
+    """The neighbours of each node whichever way edges point; that of a directed graph, see `neighborhoods`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """An immutable attributed graph of n nodes; make one with the functions of `glace.graph`.
@@ -74,6 +84,8 @@ class Graph:
     """What was treated while this graph was made from data; nothing in a graph made from another one."""
     attribute_names: tuple[str, ...] | None = None
     """What the D columns are called, where they came with names."""
+    mapped: Mapped | None = None
+    """Set where the arrays are mapped from files: what needs all of them is then done in blocks."""
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
@@ -121,28 +133,31 @@ class Graph:
 
     def has_edges(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """(P,) whether each pair (source, target) of node numbers is an edge."""
-        indptr, indices = self.adjacency.indptr, self.adjacency.indices
-        sources, targets = pairs[:, 0], pairs[:, 1]
-        low, end = indptr[sources].astype(np.int64), indptr[sources + 1].astype(np.int64)
-        high = end
-        # Binary search in all rows at once; when an interval is empty it stays as it is.
-        for _ in range(int((end - low).max(initial=0)).bit_length()):
-            middle = (low + high) // 2
-            below = low < high
-            below[below] = indices[middle[below]] < targets[below]
-            low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
-        found = low < end
-        found[found] = indices[low[found]] == targets[found]
-        return np.asarray(found)
+        return np.asarray(places_of(self.adjacency, pairs) >= 0)
 
     def with_edges(self, pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating]) -> "Graph":
         """The same nodes with these edges (each once, as `edges` gives them) in place of the old ones."""
         adjacency = adjacency_of(pairs, weights, self.num_nodes, self.directed)
-        return replace(self, adjacency=adjacency, findings=Findings())
+        return replace(self, adjacency=adjacency, findings=Findings(), mapped=None)
 
     def without_attributes(self) -> "Graph":
         """The same nodes and edges, each node known by its identity alone."""
-        return replace(self, attributes=None, attribute_names=None, vocabulary=None)
+        mapped = self.mapped and replace(self.mapped, fingerprint=None)
+        return replace(self, attributes=None, attribute_names=None, vocabulary=None, mapped=mapped)
+
+    def neighborhoods(self) -> sp.csr_array:
+        """(n, n) CSR of the neighbours of each node, whichever way an edge points; two directions add up."""
+        if not self.directed:
+            return self.adjacency
+        stored = self.mapped and self.mapped.neighbors
+        return sp.csr_array(self.adjacency + self.adjacency.T) if stored is None else stored
+
+    def in_id_order(self) -> tuple["Graph", npt.NDArray[np.int64] | None]:
+        """The graph with its nodes sorted by id, and the positions that bring them back; (self, None) if sorted."""
+        if self.ids.ascend():
+            return self, None
+        order = np.argsort(self.ids.to_numpy(), kind="stable")
+        return self.take(order), np.argsort(order)
 
     def take(self, nodes: npt.NDArray[np.integer]) -> "Graph":
         """The graph of these nodes, in that order, with the edges among them."""
@@ -157,10 +172,13 @@ class Graph:
             labels=self.labels.take(nodes) if self.labels else None,
             node_types=self.node_types.take(nodes) if self.node_types else None,
             findings=Findings(),
+            mapped=None,
         )
 
     def fingerprint(self) -> str:
         """SHA-256 of all that training can see: edges, weights, direction, attributes, ids."""
+        if self.mapped and self.mapped.fingerprint:
+            return self.mapped.fingerprint
         facts = {
             "directed": self.directed,
             "nodes": self.num_nodes,
@@ -170,9 +188,10 @@ class Graph:
         }
         digest = hashlib.sha256(json.dumps(facts).encode())
         for array in (*_parts(self.adjacency), *_parts(self.attributes)):
-            # The width of an index depends on the size of a matrix and, in scipy, on how it came about.
-            wide = array.astype(np.int64) if array.dtype.kind == "i" else array
-            digest.update(np.ascontiguousarray(wide).data)
+            for block in row_blocks(array):
+                # The width of an index depends on the size of a matrix and, in scipy, on how it came about.
+                wide = block.astype(np.int64) if block.dtype.kind == "i" else block
+                digest.update(np.ascontiguousarray(wide).data)
         for part in self.ids.contents():
             digest.update(part)
         return digest.hexdigest()
@@ -205,12 +224,26 @@ def _merged(
 
 def _symmetric(matrix: sp.csr_array) -> tuple[sp.csr_array, int]:
     """The larger of both directions of each edge, and how many edges have two that are unequal."""
-    reverse = sp.csr_array(matrix.T)
+    larger, unequal = larger_of(matrix, sp.csr_array(matrix.T))
+    return larger, unequal // 2
+
+
+def larger_of(matrix: sp.csr_array, reverse: sp.csr_array) -> tuple[sp.csr_array, int]:
+    """The larger of two entries, and how many places have two that are unequal."""
     larger = sp.csr_array(matrix.maximum(reverse))
-    one_way = 2 * (int(larger.nnz) - int(matrix.nnz))  # an edge of one direction adds one entry, its reverse
-    if one_way == larger.nnz:
+    # A place that only one of the two has is unequal as well, and is not meant.
+    alone = 2 * int(larger.nnz) - int(matrix.nnz) - int(reverse.nnz)
+    if alone == larger.nnz:
         return larger, 0
-    return larger, (int((matrix != reverse).nnz) - one_way) // 2
+    return larger, int((matrix != reverse).nnz) - alone
+
+
+def check_sums(adjacency: sp.csr_array) -> None:
+    """Raise unless the weights of repeated edges have finite sums."""
+    if not np.isfinite(adjacency.data).all():
+        raise InputError(
+            "the weights of a repeated edge add up to more than a 32-bit float holds; scale them"
+        )
 
 
 def build(
@@ -234,10 +267,7 @@ def build(
     loops = pairs[:, 0] == pairs[:, 1]
     pairs, weights = pairs[~loops], weights[~loops]
     adjacency, merged = _merged(pairs, weights, count, directed)
-    if not np.isfinite(adjacency.data).all():
-        raise InputError(
-            "the weights of a repeated edge add up to more than a 32-bit float holds; scale them"
-        )
+    check_sums(adjacency)
     features = _checked_attributes(attributes, ids)
     for name, categories in (("labels", labels), ("node types", node_types)):
         if categories is not None and len(categories) != count:
@@ -288,17 +318,20 @@ def _checked_attributes(attributes: Any, ids: NodeIds) -> Any:
     return _read_only(matrix)
 
 
-def checked_matrix(attributes: Any, ids: NodeIds | None = None) -> Any:
-    """Any matrix of numbers as float32 CSR or dense; a value that is not finite raises, naming its row."""
+def checked_matrix(attributes: Any, ids: NodeIds | None = None, first: int = 0) -> Any:
+    """Any matrix of numbers as float32 CSR or dense; a value that is not finite raises, naming its row.
+
+    Of more rows than these, `first` come before.
+    """
     matrix = _as_float32(attributes)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise InputError(f"attributes must be a table of rows and columns, but have the shape {matrix.shape}")
     values = matrix.data if sp.issparse(matrix) else matrix
     if not np.isfinite(values).all():
         row = _first_bad_row(matrix)
-        name = (
-            f"node {ids[row]!r} (row {row + 1})" if ids is not None and row < len(ids) else f"row {row + 1}"
-        )
+        name = f"row {first + row + 1}"
+        if ids is not None and first + row < len(ids):
+            name = f"node {ids[first + row]!r} ({name})"
         raise InputError(f"attributes must be finite numbers, but {name} has {_bad_value(matrix, row)}")
     return matrix
 

@@ -13,9 +13,11 @@ from glace.archive import Member, read_members
 from glace.errors import FormatError, InputError
 from glace.files import existing
 from glace.graph.graph import Graph
+from glace.graph.thinning import Removable, without_pairs
 
 Pairs = npt.NDArray[np.int64]
 
+ANOTHER_SHARE = "another share, or none (validation_share=0)"
 SPLIT_MEMBERS = ("train_edges", "val_edges", "val_ground_truth", "test_edges", "test_ground_truth")
 
 
@@ -70,14 +72,22 @@ class Induction:
     order: npt.NDArray[np.int64]
 
 
-def hold_out(graph: Graph, share: float, generator: np.random.Generator) -> tuple[Graph, HeldOut]:
-    """The graph without a `share` of its edges, and these; every node that had an edge keeps one.
+def hold_out(
+    graph: Graph, share: float, generator: np.random.Generator, most: int | None = None
+) -> tuple[Graph, HeldOut]:
+    """The graph without a `share` of its edges, or without `most` if that is less, and these.
 
-    Splits are over unordered pairs: if a directed graph has both a->b and b->a, they stay or go together,
-    so that no held-out edge can be read off its reverse.
+    Every node that had an edge keeps one. Splits are over unordered pairs: if a directed graph has both
+    a->b and b->a, they stay or go together, so that no held-out edge can be read off its reverse. Of a graph
+    that is mapped from files the rest is mapped too, from scratch files that go with it.
     """
     _check_share(share, "to hold out")
-    rest, (held_out,) = _parted(graph, [share], generator, "another share, or none (validation_share=0)")
+    if graph.mapped is not None:
+        return _parted_on_disk(graph, share, generator, most)
+    if most is not None:
+        pairs = graph.neighborhoods().nnz // 2
+        share = min(share, most / max(pairs, 1))
+    rest, (held_out,) = _parted(graph, [share], generator, ANOTHER_SHARE)
     return rest, held_out
 
 
@@ -111,11 +121,7 @@ def _parted(
     order = generator.permutation(len(pairs))
     removable = order[~_needed(pairs[order], graph.num_nodes)]
     wanted = [round(share * len(pairs)) for share in shares]
-    if min(wanted) < 1 or sum(wanted) > len(removable):
-        raise InputError(
-            f"cannot hold out {_sum_of(shares, '.0%')} of {len(pairs):,} edges ({_sum_of(wanted, ',')}): while "
-            f"every node keeps an edge, {len(removable):,} can go and at least 1 must; hold out {instead}"
-        )
+    _check_enough(shares, wanted, len(pairs), len(removable), instead)
     part_of_pair = np.full(len(pairs), -1)
     part_of_pair[removable[: sum(wanted)]] = np.repeat(np.arange(len(shares)), wanted)
     part = part_of_pair[pair_of_edge]
@@ -124,6 +130,30 @@ def _parted(
     apart = np.split(sample_non_edges(graph, sum(counts), generator), np.cumsum(counts)[:-1])
     rest = graph.with_edges(edges[part < 0], weights[part < 0])
     return rest, [HeldOut(*each) for each in zip(gone, apart, strict=True)]
+
+
+def _parted_on_disk(
+    graph: Graph, share: float, generator: np.random.Generator, most: int | None
+) -> tuple[Graph, HeldOut]:
+    """What `_parted` does with one share, for a graph larger than memory; by the same rule, with other draws."""
+    around = graph.neighborhoods()
+    count = int(around.nnz) // 2
+    wanted = min(round(share * count), count if most is None else most)
+    gone, removable = Removable(around, generator).drawn(wanted)
+    _check_enough([share], [wanted], count, removable, ANOTHER_SHARE)
+    both = np.concatenate([gone, gone[:, ::-1]])
+    edges = both[graph.has_edges(both)] if graph.directed else gone
+    return without_pairs(graph, gone), HeldOut(edges, sample_non_edges(graph, len(edges), generator))
+
+
+def _check_enough(
+    shares: Sequence[float], wanted: Sequence[int], pairs: int, removable: int, instead: str
+) -> None:
+    if min(wanted) < 1 or sum(wanted) > removable:
+        raise InputError(
+            f"cannot hold out {_sum_of(shares, '.0%')} of {pairs:,} edges ({_sum_of(wanted, ',')}): while "
+            f"every node keeps an edge, {removable:,} can go and at least 1 must; hold out {instead}"
+        )
 
 
 def _sum_of(numbers: Sequence[float], form: str) -> str:

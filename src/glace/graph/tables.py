@@ -13,7 +13,17 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.graph.categories import Categories
-from glace.graph.columns import Where, distinct, ids_of, is_text, label_and_type, matrix_of, weights_of
+from glace.graph.columns import (
+    Where,
+    are_sparse_rows,
+    distinct,
+    ids_of,
+    is_text,
+    label_and_type,
+    matrix_of,
+    sparse_rows_of,
+    weights_of,
+)
 from glace.graph.graph import Findings, Graph, build
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
@@ -51,7 +61,8 @@ def from_tables(
 
     `edges`: the columns `source`, `target` and, if there, `weight` (above 0); without those names the
     first two columns and, as the weight, the third. `attributes`: the column `id` (else the first), `label`
-    and `type` if there, and every other column a number. `texts`, in place of attributes: `id`, `text`
+    and `type` if there, and every other column a number; or two columns of lists, `columns` and `values`, what is
+    not zero in a row. `texts`, in place of attributes: `id`, `text`
     (else the next column), `label`, `type`; the words become TF-IDF attributes.
 
     An edge that names a node without a row raises, unless `missing="empty"`: such nodes then come
@@ -125,14 +136,20 @@ def text_column(names: Sequence[str], where: Where) -> str:
     return others[0]
 
 
+def attribute_columns(names: Sequence[str], where: Where) -> list[str]:
+    """Names of the columns of a node table that hold attributes."""
+    return [name for name in names if name not in (id_column(names, where), "label", "type")]
+
+
 def attribute_table(table: pa.Table, where: Where) -> NodeTable:
-    """The nodes of an Arrow table of numbers."""
-    key = id_column(table.column_names, where)
-    columns = [name for name in table.column_names if name not in (key, "label", "type")]
+    """The nodes of an Arrow table of numbers, or of sparse rows."""
+    key, columns = id_column(table.column_names, where), attribute_columns(table.column_names, where)
     ids = distinct(ids_of(table, key, where), where)
+    categories = label_and_type(table, key)
+    if are_sparse_rows(table.schema, columns):
+        return NodeTable(ids, where, sparse_rows_of(table, where), *categories)
     matrix = matrix_of(table, columns, where) if columns else None
-    named = tuple(columns) or None
-    return NodeTable(ids, where, matrix, *label_and_type(table, key), attribute_names=named)
+    return NodeTable(ids, where, matrix, *categories, attribute_names=tuple(columns) or None)
 
 
 def ordered(table: pa.Table, key: str | None, names: Sequence[str], where: Where) -> pa.Table:
@@ -257,12 +274,8 @@ def _kind(ids: pa.Array) -> str:
 
 def _completed(nodes: NodeTable, edges: EdgeTable, missing: str) -> NodeTable:
     """The node table, with the nodes that only the edges name if they are wanted."""
-    if len(nodes.ids) and len(edges.source) and nodes.ids.array.type != edges.source.type:
-        raise InputError(
-            f"{edges.where.name} names nodes by {_kind(edges.source)} (such as {edges.source[0].as_py()!r}), "
-            f"{nodes.where.name} by {_kind(nodes.ids.array)} (such as {nodes.ids[0]!r}); make them the same"
-        )
-    from_here, to_here = _unknown(edges.source, nodes.ids), _unknown(edges.target, nodes.ids)
+    check_kinds(edges.source, edges.where, nodes.ids, nodes.where)
+    from_here, to_here = unknown(edges.source, nodes.ids), unknown(edges.target, nodes.ids)
     if not (from_here.any() or to_here.any()):
         return nodes
     strangers = _sorted(
@@ -270,15 +283,35 @@ def _completed(nodes: NodeTable, edges: EdgeTable, missing: str) -> NodeTable:
     )
     if missing == "empty":
         return _extended(nodes, strangers)
+    error = stranger_in(edges, nodes.ids, nodes.where, len(strangers))
+    assert error is not None
+    raise error
+
+
+def check_kinds(named: pa.Array, edges: Where, ids: NodeIds, nodes: Where) -> None:
+    """Raise unless edges name nodes by the kind of id that the nodes have."""
+    if len(ids) and len(named) and ids.array.type != named.type:
+        raise InputError(
+            f"{edges.name} names nodes by {_kind(named)} (such as {named[0].as_py()!r}), "
+            f"{nodes.name} by {_kind(ids.array)} (such as {ids[0]!r}); make them the same"
+        )
+
+
+def stranger_in(edges: EdgeTable, ids: NodeIds, nodes: Where, count: int) -> InputError | None:
+    """The error for the first edge that names a node without a row, if there is one; such nodes are `count`."""
+    from_here, to_here = unknown(edges.source, ids), unknown(edges.target, ids)
+    if not (from_here.any() or to_here.any()):
+        return None
     row = int(np.flatnonzero(from_here | to_here)[0])
     node = (edges.source if from_here[row] else edges.target)[row].as_py()
-    raise InputError(
-        f"{edges.where.row(row)}: node {node!r} has no row in {nodes.where.name}; {len(strangers):,} such "
+    return InputError(
+        f"{edges.where.row(row)}: node {node!r} has no row in {nodes.name}; {count:,} such "
         'nodes in all; missing="empty" gives such nodes no attributes'
     )
 
 
-def _unknown(column: pa.Array, ids: NodeIds) -> npt.NDArray[np.bool_]:
+def unknown(column: pa.Array, ids: NodeIds) -> npt.NDArray[np.bool_]:
+    """Which ids of a column are not among these."""
     # Ids of an empty table have no kind to speak of, and may not even compare with the edges'.
     return np.asarray(ids.find(column) < 0) if len(ids) else np.ones(len(column), dtype=np.bool_)
 

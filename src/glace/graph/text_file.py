@@ -1,10 +1,11 @@
 """CSV and TSV files: read by Arrow, with errors that name the line a person would count to."""
 
 import codecs
+import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from glace.errors import InputError
+from glace.files import CHUNK
 
 # What the columns of a file without a header are; attributes go on after the id.
 HEADERLESS = {"edges": ("source", "target", "weight"), "attributes": ("id",), "texts": ("id", "text")}
@@ -19,6 +21,8 @@ NOT_UTF8 = "the text is not UTF-8; save the file in that encoding"
 
 # One record must fit into a block; a long text with line breaks may be one record.
 BLOCK_BYTES = 16 << 20
+# A file read piece by piece has rows of numbers; Arrow reads several pieces ahead.
+PIECE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,52 @@ class TextFile:
         self._check_quotes(table)
         return table
 
+    def pieces(
+        self, names: list[str], types: dict[str, Any], columns: list[str]
+    ) -> Iterator[tuple[pa.Table, float]]:
+        """These columns, some megabytes at a time, and the share of the file that has been read; at least one piece.
+
+        A column without a type has that of its first megabytes; numbers are read as 64-bit floats.
+        """
+        guessed = self._guessed(names, types)
+        table = None
+        try:
+            for table, share in self._batches(names, types | guessed, columns):
+                yield table, share
+        except (pa.ArrowException, OSError) as problem:
+            raise InputError(self._said(one_line(problem), names)) from problem
+        assert table is not None
+        self._check_quotes(table)
+
+    def _batches(
+        self, names: list[str], types: dict[str, Any], columns: list[str]
+    ) -> Iterator[tuple[pa.Table, float]]:
+        with pa.OSFile(str(self.path)) as raw:
+            stream = pa.CompressedInputStream(raw, "gzip") if self.zipped else raw
+            options = pa.csv.ConvertOptions(column_types=types, include_columns=columns)
+            reader = pa.csv.open_csv(
+                stream, **self._options(names, False, PIECE_BYTES), convert_options=options
+            )
+            batch = None
+            for batch in reader:
+                yield pa.Table.from_batches([batch]), raw.tell() / raw.size()
+            if batch is None:
+                yield reader.schema.empty_table(), 1.0
+
+    def _guessed(self, names: list[str], types: dict[str, Any]) -> dict[str, Any]:
+        with self._stream() as stream:
+            options = pa.csv.ConvertOptions(column_types=types)
+            try:
+                settings = self._options(names, False, PIECE_BYTES)
+                reader = pa.csv.open_csv(stream, **settings, convert_options=options)
+            except (pa.ArrowException, OSError) as problem:
+                raise InputError(self._said(one_line(problem), names)) from problem
+            plain = (pa.types.is_integer, pa.types.is_null, pa.types.is_floating)
+            found = {field.name: field.type for field in reader.schema if field.name not in types}
+        texts = {name: pa.large_string() for name, kind in found.items() if pa.types.is_binary(kind)}
+        numbers = {name: pa.float64() for name, kind in found.items() if any(test(kind) for test in plain)}
+        return found | texts | numbers
+
     def line_of_row(self, position: int) -> int:
         """Line, from 1, on which the k-th row of data starts, k from 0."""
         return self._line(position + int(self.header))
@@ -72,7 +122,7 @@ class TextFile:
     def _ends_quoted(self) -> bool:
         quoted = False
         with self._stream() as stream:
-            for line in _lines(stream.read()):
+            for line in _lines(stream):
                 quoted = _ends_quoted(line, self.separator, quoted)
         return quoted
 
@@ -84,14 +134,16 @@ class TextFile:
             raise InputError(self._said(one_line(problem), names)) from problem
 
     def _parse(self, names: list[str], types: dict[str, Any], threads: bool) -> pa.Table:
-        given = {} if self.header else {"column_names": names}
+        options = pa.csv.ConvertOptions(column_types=types)
         with self._stream() as stream:
             return pa.csv.read_csv(
-                stream,
-                read_options=pa.csv.ReadOptions(use_threads=threads, block_size=BLOCK_BYTES, **given),
-                parse_options=self._parse_options,
-                convert_options=pa.csv.ConvertOptions(column_types=types),
+                stream, **self._options(names, threads, BLOCK_BYTES), convert_options=options
             )
+
+    def _options(self, names: list[str], threads: bool, block: int) -> dict[str, Any]:
+        given = {} if self.header else {"column_names": names}
+        reading = pa.csv.ReadOptions(use_threads=threads, block_size=block, **given)
+        return {"read_options": reading, "parse_options": self._parse_options}
 
     def _said(self, problem: str, names: list[str]) -> str:
         row = re.search(r"Row #(\d+): (.*)", problem)
@@ -105,7 +157,7 @@ class TextFile:
     def _first_record(self) -> list[str]:
         try:
             with self._stream() as stream:
-                lines = _lines(stream.read(BLOCK_BYTES))
+                lines = list(_lines(io.BytesIO(stream.read(BLOCK_BYTES))))
             starts = _record_starts(lines, self.separator)
             record = b"".join(lines[next(starts, 0) : next(starts, None)])
             names: list[str] = pa.csv.read_csv(
@@ -135,21 +187,26 @@ class TextFile:
         return pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
 
     def _line(self, record: int) -> int:
-        return self._starts[min(record, len(self._starts) - 1)] + 1
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        # Read again, whole, for a message only: blank lines and line breaks inside quotes make a
-        # record's number differ from its line.
+        # Read again for a message only: blank lines and line breaks inside quotes make a record's number differ
+        # from its line.
         with self._stream() as stream:
-            return list(_record_starts(_lines(stream.read()), self.separator))
+            last = 0
+            for last in islice(_record_starts(_lines(stream), self.separator), record + 1):  # noqa: B007
+                pass
+        return last + 1
 
 
-def _lines(content: bytes) -> list[bytes]:
-    return content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
+def _lines(stream: Any) -> Iterator[bytes]:
+    """The lines of a stream with their ends, without a byte order mark; read piece by piece."""
+    rest = stream.read(CHUNK).removeprefix(codecs.BOM_UTF8)
+    while chunk := stream.read(CHUNK):
+        # The last line may go on, and so may a line end of two characters.
+        *whole, rest = (rest + chunk).splitlines(keepends=True)
+        yield from whole
+    yield from rest.splitlines(keepends=True)
 
 
-def _record_starts(lines: Sequence[bytes], separator: str) -> Iterator[int]:
+def _record_starts(lines: Iterable[bytes], separator: str) -> Iterator[int]:
     """Numbers, from 0, of the lines on which a record starts."""
     quoted = False
     for number, line in enumerate(lines):

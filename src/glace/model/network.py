@@ -15,6 +15,7 @@ from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape, NodeNumbers, input_layer
 from glace.model.heads import GaussianHead, PointHead
 from glace.model.inputs import Inputs, Scaling
+from glace.model.scaling import column_moments
 from glace.rng import Streams
 
 ENCODE_ROWS = 4096
@@ -100,9 +101,9 @@ class Network(nn.Module):
         """
         if self.shape.sparse or not self.config.normalize:
             return
-        deviation = attributes.std(axis=0, dtype=np.float64)
+        mean, deviation = column_moments(attributes)
         deviation[deviation == 0] = 1
-        self.shift.copy_(torch.from_numpy(attributes.mean(axis=0, dtype=np.float64)))
+        self.shift.copy_(torch.from_numpy(mean))
         self.scale.copy_(torch.from_numpy(1 / deviation))
 
     def inputs(self, attributes: Any, adjacency: sp.csr_array | None) -> Inputs:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from glace.disk import blocks, row_blocks, scratch
 from glace.errors import InputError
 from glace.graph.graph import Graph
 from glace.kernels import draws
@@ -47,13 +48,16 @@ class EdgeSampler:
         check_negatives_exist(graph)
         self.config, self.streams = config, streams
         self.adjacency = graph.adjacency
-        self.positives = Draws(graph.adjacency.data)
+        kind = MappedDraws if graph.mapped else Draws
+        self.positives = kind(graph.adjacency.data)
         self.noise = Draws(_noise_weights(graph, config.negative_power))
 
     def batch(self, step: int) -> Batch:
         """The batch of this step."""
         entries = self.positives.draw(self.streams.numpy("positives", step), self.config.batch)
-        anchors = np.searchsorted(self.adjacency.indptr, entries, side="right").astype(np.int64) - 1
+        # As what indptr is: of another type, numpy would copy all of that.
+        places = entries.astype(self.adjacency.indptr.dtype)
+        anchors = np.searchsorted(self.adjacency.indptr, places, side="right").astype(np.int64) - 1
         targets = self.adjacency.indices[entries].astype(np.int64)
         generator = self.streams.numpy("negatives", step)
         shared = self.config.negative_sampling == "shared"
@@ -90,17 +94,35 @@ class Draws:
     def __init__(self, weights: npt.NDArray[np.floating]) -> None:
         self.count = len(weights)
         # Most graphs have no weights: no table is needed, nor its 16 bytes an edge.
-        self.even = bool((weights == weights[0]).all())
+        self.even = all(bool((block == weights[0]).all()) for block in row_blocks(weights))
         if not self.even:
-            self.threshold, self.alias = draws.alias_table(weights.astype(np.float64))
+            self._prepare(weights)
 
     def draw(self, generator: np.random.Generator, size: int) -> NodeNumbers:
         """`size` places, drawn independently."""
+        return generator.integers(self.count, size=size) if self.even else self._weighted(generator, size)
+
+    def _prepare(self, weights: npt.NDArray[np.floating]) -> None:
+        self.threshold, self.alias = draws.alias_table(weights.astype(np.float64))
+
+    def _weighted(self, generator: np.random.Generator, size: int) -> NodeNumbers:
         places = generator.integers(self.count, size=size)
-        if self.even:
-            return places
         keep = generator.random(size) < self.threshold[places]
         return np.where(keep, places, self.alias[places])
+
+
+class MappedDraws(Draws):
+    """The same for more weights than memory holds: by binary search in running sums, which lie in a scratch file."""
+
+    def _prepare(self, weights: npt.NDArray[np.floating]) -> None:
+        self.sums, total = scratch((len(weights),), np.float64), 0.0
+        for part in blocks(len(weights)):
+            self.sums[part] = total + np.cumsum(weights[part], dtype=np.float64)
+            total = float(self.sums[part.stop - 1])
+
+    def _weighted(self, generator: np.random.Generator, size: int) -> NodeNumbers:
+        places = np.searchsorted(self.sums, generator.random(size) * self.sums[-1], side="right")
+        return np.asarray(np.minimum(places, self.count - 1))
 
 
 def check_negatives_exist(graph: Graph) -> None:
@@ -109,14 +131,24 @@ def check_negatives_exist(graph: Graph) -> None:
         raise InputError(f"the graph has {graph.num_nodes} node; training needs at least 2 and an edge")
     if graph.adjacency.nnz == 0:
         raise InputError("the graph has no edges; training needs some to learn from")
-    degrees = np.diff(graph.adjacency.indptr)
-    if (degrees[degrees > 0] == graph.num_nodes - 1).all():
+    if not any(
+        _some_between(graph.adjacency.indptr[part.start : part.stop + 1], graph.num_nodes - 1)
+        for part in blocks(graph.num_nodes)
+    ):
         raise InputError(
             "every node with an edge is joined to all others, as in a complete graph: no negatives can be "
             "drawn, and nothing can be learned from edges that are always there"
         )
 
 
+def _some_between(indptr: npt.NDArray[np.integer], most: int) -> bool:
+    """Whether some row has entries, but fewer than the most it can have."""
+    degrees = np.diff(indptr)
+    return bool(((degrees > 0) & (degrees < most)).any())
+
+
 def _noise_weights(graph: Graph, power: float) -> npt.NDArray[np.float64]:
+    if power == 0:  # a view of a single number, whatever the number of nodes
+        return np.broadcast_to(np.float64(1), graph.num_nodes)
     degrees = np.asarray(graph.adjacency.sum(axis=1), dtype=np.float64)
     return np.asarray(degrees**power)
