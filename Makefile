@@ -14,7 +14,7 @@ demo: $(VENV)/demo.stamp ## Set up, then train on the bundled graph and show wha
 	$(BIN)/glace demo
 
 test: $(VENV)/dev.stamp ## Set up, then run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/dev.stamp ## Lint and types
 	$(BIN)/ruff format --check .
