@@ -3,15 +3,22 @@
 Each size trains in a process of its own, sizes in turn: from one row of the table to the next the edges and with them
 the nodes grow, the degree, the attributes and the batch stay. What should not grow is the time of a step and the
 memory that training adds to the graph's.
+
+With `--folder` the graphs lie there on disk, are made if they do not, and are mapped: each size is then trained on
+`--drawn` edges and all its nodes are embedded. What should not grow then is the memory without the pages of mapped
+files.
 """
 
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from benchmarks.common import (
     RESULTS,
+    PeakOfOwnMemory,
     Report,
     Results,
     Rounds,
@@ -24,8 +31,11 @@ from benchmarks.common import (
 )
 from benchmarks.stages import staged, trainer_of
 from glace.datasets.planted import planted
+from glace.datasets.planted_stream import planted_folder
+from glace.estimator.choice import first_choice
 from glace.estimator.estimator import GLACE
 from glace.experiment.methods import LEARNED
+from glace.graph.folder import read_folder, size_of
 from glace.graph.graph import Graph
 from glace.training.threads import using_threads
 
@@ -46,10 +56,20 @@ class Size:
 
 
 def graph_of(size: Size) -> Graph:
-    """The graph of this size, in memory. A graph that is mapped from disk is to be opened here."""
+    """The graph of this size, in memory."""
     return planted(
         size.nodes, communities=50, degree=size.degree, attributes=size.attributes, words=size.words
     )
+
+
+def folder_of(size: Size, folder: Path) -> Path:
+    """The graph folder of this size, made if it is not there."""
+    path = folder / f"{size.edges}-edges-{size.attributes}-attributes.graph"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        wide = size.attributes
+        planted_folder(path, size.nodes, size.edges, communities=50, attributes=wide, words=size.words)
+    return path
 
 
 def main(
@@ -57,6 +77,11 @@ def main(
     method: Annotated[str, typer.Option(help="A method of first-order proximity.")] = "glace",
     batch: Annotated[int, typer.Option(help="Edges a step.")] = 512,
     steps: Annotated[int, typer.Option(help="Steps that are timed for each graph.")] = 100,
+    folder: Annotated[Path | None, typer.Option(help="Folder for graphs on disk.")] = None,
+    drawn: Annotated[int, typer.Option(help="Edges drawn from each graph on disk.")] = 10_000_000,
+    degree: Annotated[float, typer.Option(help="Edges a node.")] = 10.0,
+    attributes: Annotated[int, typer.Option(help="Attributes.")] = 10_000,
+    words: Annotated[int, typer.Option(help="Attributes a node.")] = 20,
     threads: Threads = 1,
     rounds: Rounds = 3,
     results: Results = RESULTS,
@@ -64,9 +89,16 @@ def main(
     """Train on graphs of every size in turn."""
     options = {"method": method, "batch": batch, "steps": steps, "threads": threads}
     report = Report("scaling", results, options)
+    sizes = [Size(number, degree, attributes, words) for number in edges or [100_000, 1_000_000, 10_000_000]]
+    if folder is not None:
+        _on_disk(
+            report, sizes, folder, {"drawn": drawn, "method": method, "batch": batch, "threads": threads}
+        )
+        return
     found: dict[int, list[dict[str, Any]]] = {}
-    for number in in_turn(edges or [100_000, 1_000_000, 10_000_000], rounds, "sizes in turn"):
-        measured = in_child("benchmarks.scaling:trained", edges=number, **options)
+    for size in in_turn(sizes, rounds, "sizes in turn"):
+        number = size.edges
+        measured = in_child("benchmarks.scaling:trained", size=vars(size), **options)
         report.note(asked="training", **measured)
         found.setdefault(number, []).append(measured)
     columns = ("edges", "nodes", "ms a step", "s a million edges", "graph MB", "training MB", "peak MB")
@@ -74,14 +106,54 @@ def main(
     report.table(title, columns, [_row(each, batch) for each in found.values()])
 
 
-def trained(edges: int, method: str, batch: int, steps: int, threads: int) -> dict[str, Any]:
-    """Take steps on a graph of so many edges; meant for a process of its own."""
-    size, (kind, options) = Size(edges), LEARNED[method]
+def _on_disk(report: Report, sizes: list[Size], folder: Path, options: dict[str, Any]) -> None:
+    """Train on graphs that are mapped, and embed all their nodes."""
+    rows = []
+    for size in in_turn(sizes, 1, "graphs on disk"):
+        where = {"size": vars(size), "folder": str(folder)}
+        drawing = in_child("benchmarks.scaling:drawn_to_disk", **where)
+        found = in_child("benchmarks.scaling:fitted", **where, **options)
+        report.note(asked="on disk", drawing_mb=drawing["peak_mb"], **found)
+        speeds = 1e6 * found["seconds"] / options["drawn"], 1e6 * found["embedding_seconds"] / found["nodes"]
+        rows.append([found["edges"], found["nodes"], found["disk_gb"], *speeds, found["own_mb"]])
+    million = "s a million edges", "s a million nodes embedded"
+    columns = ("edges", "nodes", "GB on disk", *million, "MB without mapped pages")
+    title = f"Training of {options['method']} on {options['drawn']:,} drawn edges of graphs on disk"
+    report.table(title, columns, rows)
+
+
+def drawn_to_disk(size: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Draw the graph to disk, unless it is there; meant for a process of its own."""
+    folder_of(Size(**size), Path(folder))
+    return {}
+
+
+def fitted(
+    size: dict[str, Any], folder: str, drawn: int, method: str, batch: int, threads: int
+) -> dict[str, Any]:
+    """Train on a mapped graph and embed its nodes; meant for a process of its own."""
+    path, (kind, options) = folder_of(Size(**size), Path(folder)), LEARNED[method]
+    first = first_choice(kind(**options).settings().model, has_attributes=True)
+    model = kind(**options | first | {"batch": batch, "threads": threads, "max_steps": drawn // batch})
+    model.fit(acm_like(0))  # compiled code is loaded, which is no part of what is asked
+    with PeakOfOwnMemory() as peak:
+        graph, began = read_folder(path), time.perf_counter()
+        model.set_params(patience=10**6).fit(graph)
+        seconds = time.perf_counter() - began
+    times = {"seconds": model.history_.seconds, "embedding_seconds": seconds - model.history_.seconds}
+    auc = max(look.auc for look in model.history_.looks)
+    facts = {"nodes": graph.num_nodes, "edges": graph.num_edges, "disk_gb": size_of(path) / 1e9, "auc": auc}
+    return {**facts, **times, "own_mb": peak.mb}
+
+
+def trained(size: dict[str, Any], method: str, batch: int, steps: int, threads: int) -> dict[str, Any]:
+    """Take steps on a graph of this size; meant for a process of its own."""
+    kind, options = LEARNED[method]
     model = kind(**options | {"batch": batch})
     with using_threads(threads):
         _step_seconds(acm_like(0), model, 5)  # compiled code is loaded, which is no part of what is asked
         libraries = settled_mb()
-        graph = graph_of(size)
+        graph = graph_of(Size(**size))
         with_graph = settled_mb()
         seconds = _step_seconds(graph, model, steps)
     memory = {"graph_mb": with_graph - libraries, "training_mb": memory_mb("VmHWM") - with_graph}

@@ -28,7 +28,7 @@ def here(monkeypatch):
     """In place of a child process, which takes seconds to start."""
     functions = {
         f"benchmarks.{each.__module__.rpartition('.')[2]}:{each.__name__}": each
-        for each in (reference.learned, scaling.trained)
+        for each in (reference.learned, scaling.trained, scaling.drawn_to_disk, scaling.fitted)
     }
 
     def in_child(function, **arguments):
@@ -154,6 +154,21 @@ def test_scaling(tmp_path, here):
     found = records(tmp_path, "scaling")
     assert [each["edges"] for each in found] == [5_000, 10_000]
     assert [each["nodes"] for each in found] == [1_000, 2_000]
+
+
+def test_scaling_on_disk(tmp_path, here):
+    scaling.main(
+        edges=[10_000, 20_000],
+        batch=64,
+        drawn=640,
+        attributes=1_000,
+        folder=tmp_path / "graphs",
+        results=tmp_path,
+    )
+    found = records(tmp_path, "scaling")
+    assert [each["edges"] for each in found] == [10_000, 20_000]
+    assert all(each["auc"] > 0.5 and each["own_mb"] > 50 and each["seconds"] > 0 for each in found)
+    assert len(list((tmp_path / "graphs").iterdir())) == 2
 
 
 def test_search(tmp_path):
