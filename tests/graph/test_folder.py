@@ -292,12 +292,27 @@ def test_verified_a_folder_is_read_once(graph, tmp_path):
             np.array([0, 9, 2, 6, 8], "<i4"),
             "adjacency has indices outside of it, or out of order",
         ),
-        ("adjacency.data", np.ones(8, "<f4"), "the content is not that whose fingerprint graph.json states"),
-        ("attributes", np.ones((4, 1), "<f4"), "the content is not that whose fingerprint graph.json states"),
     ],
 )
-def test_content_that_is_not_as_written_is_found_when_verified(written, name, array, message):
+def test_indices_that_lead_outside_are_found(written, name, array, message):
+    replaced(written / f"{name}.npy", array)
+    with pytest.raises(FormatError, match=message):
+        read_folder(written)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"), [("adjacency.data", np.ones(8, "<f4")), ("attributes", np.ones((4, 1), "<f4"))]
+)
+def test_content_that_is_not_as_written_is_found_when_verified(written, name, array):
     replaced(written / f"{name}.npy", array)
     read_folder(written)
-    with pytest.raises(FormatError, match=message):
+    with pytest.raises(FormatError, match=r"not that whose fingerprint graph\.json states"):
         read_folder(written, verify=True)
+
+
+def test_strings_that_overlap_are_found(tmp_path):
+    graph = glace.from_arrays([[0, 1], [1, 2]], ids=["ab", "cd", "ef"])
+    write_folder(graph, tmp_path / "g.graph")
+    replaced(tmp_path / "g.graph" / "ids.offsets.npy", np.array([0, 5, 3, 6], "<i8"))
+    with pytest.raises(FormatError, match="ids.offsets.npy must never descend"):
+        read_folder(tmp_path / "g.graph")

@@ -62,16 +62,17 @@ def write_folder(graph: Graph, path: str | Path) -> None:
 def read_folder(path: str | Path, *, verify: bool = False) -> Graph:
     """A graph whose arrays are mapped from the files of a folder, not read.
 
-    What is cheap is checked: that every file is there, whole, and of the kind and size that graph.json states.
-    `verify` reads all of it once, in blocks: compiled code believes the indices it is given, and a folder of
-    unknown origin, or from a failing disk, could have it read anything.
+    Every file must be there, whole, and of the kind and size that graph.json states. The indices are gone through
+    once, in blocks: compiled code believes those it is given, and a damaged folder could have it read anything.
+    `verify` goes through all the rest too and compares the fingerprint.
     """
     folder = Path(path)
     facts = _facts(folder)
     try:
         graph = _graph(folder, facts)
-        if verify:
-            _verify(graph)
+        _check_indices(graph)
+        if verify and replace(graph, mapped=None).fingerprint() != graph.fingerprint():
+            raise FormatError(f"the content is not that whose fingerprint {MARK} states")
     except GlaceError as problem:
         raise FormatError(f"{folder} is no usable graph folder: {problem}") from problem
     return graph
@@ -245,6 +246,8 @@ class _Stored:
         letters = self.array(f"{name}.bytes", (None,), ("|u1",))
         if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(letters):
             raise FormatError(f"{name}.offsets.npy must go from 0 to {len(letters):,}, the number of bytes")
+        if not _ascends(offsets):
+            raise FormatError(f"{name}.offsets.npy must never descend")
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(letters)]
         return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
 
@@ -316,8 +319,8 @@ def _findings(counts: dict[str, Any]) -> Findings:
         raise FormatError(f"{MARK} has other findings than this glace knows: {problem}") from problem
 
 
-def _verify(graph: Graph) -> None:
-    """Raise unless all indices lie inside their matrix and the fingerprint is that of the content."""
+def _check_indices(graph: Graph) -> None:
+    """Raise unless all indices lie inside their matrix."""
     matrices = {
         "adjacency": graph.adjacency,
         "neighbors": graph.neighborhoods(),
@@ -326,15 +329,15 @@ def _verify(graph: Graph) -> None:
     for name, matrix in matrices.items():
         if sp.issparse(matrix) and not _lies_inside(matrix):
             raise FormatError(f"{name} has indices outside of it, or out of order")
-    if replace(graph, mapped=None).fingerprint() != graph.fingerprint():
-        raise FormatError(f"the content is not that whose fingerprint {MARK} states")
+
+
+def _ascends(offsets: npt.NDArray[Any]) -> bool:
+    steps = (np.diff(offsets[part.start : part.stop + 1]) for part in blocks(len(offsets) - 1))
+    return all((step >= 0).all() for step in steps)
 
 
 def _lies_inside(matrix: sp.csr_array) -> bool:
-    steps = (np.diff(matrix.indptr[part.start : part.stop + 1]) for part in blocks(matrix.shape[0]))
-    if not all((step >= 0).all() for step in steps):
-        return False
-    return all(
+    return _ascends(matrix.indptr) and all(
         len(part) == 0 or (part.min() >= 0 and part.max() < matrix.shape[1])
         for part in row_blocks(matrix.indices)
     )
