@@ -99,16 +99,11 @@ def _method(way: Way, split: Split, threads: int, brief: bool) -> tuple[Embeddin
     shorter: dict[str, Any] = {"max_steps": 2} if brief else {}
     own: dict[str, Any] = {"threads": threads} if way.method in LEARNED else {}
     method = make(way.method, own | way.options | shorter)
-    curve, began = None if isinstance(method, Learned) else watched(method), time.perf_counter()
+    curve: Curve = [] if isinstance(method, Learned) else watched(method)
     embedding = method.embed(split.train, Streams(0), validation=split.validation)
-    return embedding, _curve(method, time.perf_counter() - began) if curve is None else curve
-
-
-def _curve(method: Any, seconds: float) -> Curve:
-    """What a listener heard, and the look at the end, of which none is told."""
-    best = method.model.history_.best
-    heard: Curve = [(seconds, auc) for seconds, auc in method.curve]
-    return [*heard, (seconds, best.auc)]
+    if isinstance(method, Learned):
+        curve += [(seconds, auc) for seconds, auc in method.curve]
+    return embedding, curve
 
 
 def watched(method: Any) -> Curve:

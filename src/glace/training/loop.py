@@ -53,9 +53,10 @@ class Trainer:
         clock = _Clock(self.history)
         while not self._is_over():
             self._step()
-            if self.history.step % self.config.validate_every == 0:
-                self._look()
             clock.tick()
+            if self.history.step % self.config.validate_every == 0 or self._is_over():
+                self._look()
+                clock.tick()
             if listener:
                 listener(self._progress(clock))
             if checkpoints:
