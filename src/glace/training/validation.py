@@ -11,8 +11,9 @@ from glace.metrics import LinkScores, link_scores
 from glace.model.inputs import Inputs
 from glace.model.network import Network
 
-MOST_PAIRS = 20_000
-"""Held-out pairs looked at: with so many the AUC's standard error is below 0.002, whatever the graph's size."""
+MOST_PAIRS = 8_000
+"""Held-out pairs looked at. With so many an AUC of 0.99 has a standard error of 0.001. A look then takes 2 % of the
+time of the 100 steps between two on WordNet, and 9 % on Debian, where hubs have thousands of neighbours."""
 
 
 @dataclass(frozen=True)
