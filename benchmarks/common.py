@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from glace import datasets
+from glace import datasets, records
 from glace.datasets.planted import planted
 from glace.graph.graph import Graph
 from glace.records import Record, peak_rss_mb, provenance
@@ -93,16 +93,9 @@ def in_child(function: str, **arguments: Any) -> dict[str, Any]:
 
 
 def memory_mb(field: str) -> float:
-    """`VmRSS`, the resident memory of this process now, `RssAnon`, its part that no file holds, or `VmHWM`, the most
-    it ever was, in megabytes.
-
-    What `getrusage` calls the peak of a process starts on Linux with that of the process that started it.
-    """
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return peak_rss_mb() or float("nan")
-    lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
-    return int(lines[field].split()[0]) * 1024 / 1e6
+    """Memory of this process by the name Linux has for it; elsewhere its peak, which is all there is."""
+    found = records.memory_mb(field)
+    return found if found is not None else peak_rss_mb() or float("nan")
 
 
 def settled_mb() -> float:

@@ -4,18 +4,16 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from glace.estimator.choice import first_choice
 from glace.estimator.estimator import GLACE
 from glace.estimator.fitting import Fitting
 from glace.graph.graph import Graph
 from glace.model.encoders import SparseInput, Touched, sparse_inputs
-from glace.model.inputs import Inputs, Veil
+from glace.model.inputs import Inputs
 from glace.model.network import Network
 from glace.model.objective import batch_loss
-from glace.sampling.edges import Batch, EdgeSampler
-from glace.training.loop import Trainer
+from glace.sampling.edges import EdgeSampler
+from glace.training.loop import Trainer, veil_of
 from glace.training.optimizer import RowwiseAdam
 
 STAGES = (
@@ -93,7 +91,7 @@ class StagedSteps:
         batch = self.sampler.batch(number)
         nodes, places = batch.distinct()
         self.watch.switch("input rows")
-        rows = self.inputs.rows(nodes, self._veil(batch, number))
+        rows = self.inputs.rows(nodes, veil_of(self.network, self.sampler, batch, number))
         self.watch.switch("dense forward")
         parts = places.anchors, places.targets, places.negatives, batch.allowed
         loss = batch_loss(self.network, rows, *parts, self.sampler.config.negatives)
@@ -124,11 +122,6 @@ class StagedSteps:
             self.layer.register_forward_pre_hook(lambda *_: self.watch.switch("sparse forward")),
             self.layer.register_forward_hook(lambda *_: self.watch.switch("dense forward")),
         ]
-
-    def _veil(self, batch: Batch, number: int) -> Veil:
-        config, generator = self.network.config, self.sampler.streams.numpy("veil", number)
-        pairs = np.column_stack([batch.anchors, batch.targets])
-        return Veil(int(generator.integers(2**62)), float(config.dropout), config.neighbor_dropout, pairs)
 
 
 def staged(trainer: Trainer) -> StagedSteps:

@@ -52,13 +52,23 @@ def command_line() -> str:
     return shlex.join(["glace" if program == "__main__.py" else program, *sys.argv[1:]])
 
 
+def memory_mb(field: str) -> float | None:
+    """Memory of this process by the name Linux has for it, in megabytes; None on other systems.
+
+    `VmRSS` is what is resident now, `RssAnon` its part that no file holds, `VmHWM` the most that ever was.
+    """
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
+    return int(lines[field].split()[0]) * 1024 / 1e6
+
+
 def peak_rss_mb() -> float | None:
     """The most memory this process ever held, in megabytes; None on Windows, which does not tell."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # What Linux tells by `getrusage` starts with the peak of the process that started this one.
-        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
-        return int(lines["VmHWM"].split()[0]) * 1024 / 1e6
+    # What Linux tells by `getrusage` starts with the peak of the process that started this one.
+    if (own := memory_mb("VmHWM")) is not None:
+        return own
     try:
         import resource
     except ImportError:

@@ -12,6 +12,7 @@ from glace.estimator.settings import Settings
 from glace.model.encoders import sparse_inputs
 from glace.model.objective import batch_loss
 from glace.training.checkpoint import State
+from glace.training.loop import veil_of
 from tests.conftest import small
 
 
@@ -26,7 +27,7 @@ def gradients(trainer):
     """Loss of the first batch, and its gradient by the names of the weights."""
     batch = trainer.sampler.batch(0)
     nodes, places = batch.distinct()
-    rows = trainer.inputs.rows(nodes, trainer._veil(batch))
+    rows = trainer.inputs.rows(nodes, veil_of(trainer.network, trainer.sampler, batch, 0))
     sampled = places.anchors, places.targets, places.negatives, batch.allowed
     loss = batch_loss(trainer.network, rows, *sampled, trainer.sampler.config.negatives)
     loss.backward()

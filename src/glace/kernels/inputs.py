@@ -10,23 +10,14 @@ from typing import Any
 import numpy as np
 
 from glace.kernels.compile import compiled
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+from glace.kernels.mixing import GOLDEN, mixed
 
 
 @compiled
 def uniform(seed: Any, row: Any, entry: Any) -> Any:
     """A number from 0 to 1 that looks random, made of its three arguments."""
     x = np.uint64(seed) + np.uint64(row) * GOLDEN + np.uint64(entry) * np.uint64(0xD1342543DE82EF95)
-    return np.float64(_mixed(x) >> np.uint64(11)) / 9007199254740992.0
-
-
-@compiled
-def _mixed(x: Any) -> Any:
-    """64 bits of which each depends on all of x: splitmix64's finalizer."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return np.float64(mixed(x) >> np.uint64(11)) / 9007199254740992.0
 
 
 @compiled
@@ -149,9 +140,9 @@ def _add_row(
             continue
         wanted, factor = np.int64(indices[p]), scale
         if hashed > 0:
-            mixed = _mixed(np.uint64(wanted) * GOLDEN)
-            wanted = np.int64((mixed >> np.uint64(1)) % np.uint64(hashed))
-            factor = scale if mixed & np.uint64(1) else -scale
+            bits = mixed(np.uint64(wanted) * GOLDEN)
+            wanted = np.int64((bits >> np.uint64(1)) % np.uint64(hashed))
+            factor = scale if bits & np.uint64(1) else -scale
         wanted += shift
         if slots[wanted] < 0:
             slots[wanted] = place

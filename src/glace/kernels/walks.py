@@ -11,14 +11,13 @@ import numpy as np
 
 from glace.kernels.compile import compiled
 from glace.kernels.draws import is_neighbour
+from glace.kernels.mixing import GOLDEN, mixed
 
 # Draws that may be rejected before the row is read whole. Either way of drawing is exact, so the choice between
 # them is not seen in the walks; it bounds the time where weights, p or q are extreme.
 TRIES = 16
 # Typed, because numba makes a float of an unsigned number and a plain one.
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-U11, U27, U30, U31, ONE = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(1)
+U11, ONE = np.uint64(11), np.uint64(1)
 
 
 @compiled
@@ -115,7 +114,4 @@ def _bias(indptr: Any, indices: Any, before: Any, node: Any, bias: Any) -> Any:
 @compiled
 def _uniform(seed: Any, number: Any) -> Any:
     """The `number`-th draw of a seed, evenly from [0, 1): splitmix64's output as 53 bits of a float."""
-    z = seed + (number + ONE) * GOLDEN
-    z = (z ^ (z >> U30)) * FIRST
-    z = (z ^ (z >> U27)) * SECOND
-    return np.float64((z ^ (z >> U31)) >> U11) * 2.0**-53
+    return np.float64(mixed(seed + (number + ONE) * GOLDEN) >> U11) * 2.0**-53

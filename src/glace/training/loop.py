@@ -86,7 +86,7 @@ class Trainer:
         nodes, places = batch.distinct()
         loss = batch_loss(
             self.network,
-            self.inputs.rows(nodes, self._veil(batch)),
+            self.inputs.rows(nodes, veil_of(self.network, self.sampler, batch, self.history.step)),
             places.anchors,
             places.targets,
             places.negatives,
@@ -100,12 +100,6 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.history.step + 1, self._learning_rate())
         self.history.step += 1
-
-    def _veil(self, batch: Batch) -> Veil:
-        config, generator = self.network.config, self.sampler.streams.numpy("veil", self.history.step)
-        pairs = np.column_stack([batch.anchors, batch.targets])
-        seed = int(generator.integers(2**62))
-        return Veil(seed, float(config.dropout), config.neighbor_dropout, pairs)
 
     def _look(self) -> None:
         if self.validation is None:
@@ -153,6 +147,13 @@ class Trainer:
         self.history, self.best_weights = state.history, state.best_weights
         self.network.set_weights(state.weights)
         self.optimizer.set_state(state.optimizer)
+
+
+def veil_of(network: Network, sampler: EdgeSampler, batch: Batch, step: int) -> Veil:
+    """What this step hides."""
+    config, generator = network.config, sampler.streams.numpy("veil", step)
+    pairs = np.column_stack([batch.anchors, batch.targets])
+    return Veil(int(generator.integers(2**62)), float(config.dropout), config.neighbor_dropout, pairs)
 
 
 class _Clock:
