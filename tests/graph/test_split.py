@@ -24,12 +24,8 @@ def as_set(pairs):
     return {tuple(sorted(pair)) for pair in pairs.tolist()}
 
 
-@given(st.integers(0, 1000), st.booleans(), st.floats(0.05, 0.3))
-def test_splits_are_what_they_say(seed, directed, share):
-    graph = glace.datasets.planted(
-        60, communities=3, degree=8, attributes=20, words=5, seed=seed, directed=directed
-    )
-    rest, held_out = hold_out(graph, share, np.random.default_rng(seed))
+def check_held_out(graph, share, rest, held_out):
+    """What is held out, and what is left, of a graph in memory or on disk."""
     before, after = as_set(graph.edges()), as_set(rest.edges())
     assert as_set(held_out.edges) | after == before
     assert not as_set(held_out.edges) & after, "no held-out edge can be read off, not even its reverse"
@@ -38,8 +34,18 @@ def test_splits_are_what_they_say(seed, directed, share):
     assert not graph.has_edges(held_out.non_edges).any()
     assert (held_out.non_edges[:, 0] != held_out.non_edges[:, 1]).all()
     assert len(np.unique(held_out.non_edges, axis=0)) == len(held_out.non_edges)
+    assert graph.has_edges(held_out.edges).all()
+    assert len(held_out.edges) + rest.num_edges == graph.num_edges
     joined = np.unique(graph.edges())
     np.testing.assert_array_equal(np.unique(rest.edges()), joined, "every node keeps an edge")
+
+
+@given(st.integers(0, 1000), st.booleans(), st.floats(0.05, 0.3))
+def test_splits_are_what_they_say(seed, directed, share):
+    graph = glace.datasets.planted(
+        60, communities=3, degree=8, attributes=20, words=5, seed=seed, directed=directed
+    )
+    check_held_out(graph, share, *hold_out(graph, share, np.random.default_rng(seed)))
 
 
 def test_weights_stay_with_their_edges():
