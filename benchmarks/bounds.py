@@ -11,7 +11,7 @@ dimensions in G members. Numbers have 4 bytes. What each stage must do:
 - dense backward: twice the operations of the forward pass, the same traffic;
 - by column: read Z columns and values, write a row number and a value for each (12 + 8 bytes);
 - optimizer: read a row of the R H upstream numbers for each non-zero, 2 Z H operations; read and write C H weights and
-  as many of both moments.
+  a number for each row.
 
 A stage is bound by its operations or by its traffic, whichever takes longer. Traffic goes at the speed measured for
 an array as large as what the stage walks over, operations at that of a float32 matrix product of torch.
@@ -90,7 +90,7 @@ def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
         "dense forward": Cost(dense, 0, 1, 2 * scores),
         "dense backward": Cost(2 * dense, 0, 1, 2 * scores),
         "by column": Cost(0, 12 * entries, 12 * entries, 8 * entries),
-        "optimizer": Cost(2 * sums + 12 * sizes.columns * hidden, 4 * sums, encoded, 6 * touched),
+        "optimizer": Cost(2 * sums + 4 * sizes.columns * hidden, 4 * sums, encoded, 2 * touched),
     }
 
 

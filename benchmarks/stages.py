@@ -14,7 +14,7 @@ from glace.model.network import Network
 from glace.model.objective import batch_loss
 from glace.sampling.edges import EdgeSampler
 from glace.training.loop import Trainer, veil_of
-from glace.training.optimizer import RowwiseAdam
+from glace.training.optimizer import Optimizer
 
 STAGES = (
     "draw",
@@ -75,13 +75,15 @@ class StagedSteps:
     network: Network
     inputs: Inputs
     sampler: EdgeSampler
-    optimizer: RowwiseAdam
+    optimizer: Optimizer
     learning_rate: float
     watch: Stopwatch = field(default_factory=Stopwatch)
     touched: int = 0
 
     def __post_init__(self) -> None:
-        (self.layer,) = (layer for _, layer in sparse_inputs(self.network))
+        (layer,) = (layer for _, layer in sparse_inputs(self.network))
+        assert isinstance(layer, SparseInput), "stages are those of compiled kernels"
+        self.layer = layer
 
     def step(self, number: int) -> Step:
         """Take the step of this number, from 0."""

@@ -35,7 +35,7 @@ class Judge:
     def __init__(self, quality):
         self.quality, self.seen = quality, []
 
-    def __call__(self, settings):
+    def __call__(self, settings, best):
         asked = {name: settings.flat()[name] for name in OPEN}
         self.seen.append(asked)
         return judged(self.quality(asked), str(len(self.seen)))
@@ -304,3 +304,18 @@ def test_a_checkpoint_with_other_pairs_is_refused(split, tmp_path):
         with pytest.raises(InputError, match="another run: validation was '.*' and is"):
             model.fit(rest, validation=pairs, resume=True, **saved)
     assert model.fit(rest, validation=held_out, resume=True, **saved).history_.step == 5
+
+
+def test_a_rival_that_is_clearly_behind_is_given_up_in_its_second_half(planted):
+    settings = Settings.of(small(max_steps=40, validate_every=10))
+    run = fitting.Fitting.of(planted, settings, "symmetric_kl", None)
+    whole = run._trial(settings, None, None)
+    assert list(whole.on_the_way) == [10, 20, 30]
+    truth = whole.truth.astype(np.float64)
+    perfect = Judged({}, truth, whole.truth, dict.fromkeys((10, 20, 30), truth))
+    assert list(run._trial(settings, perfect, None).on_the_way) == [10, 20], (
+        "at a third it is too early to tell"
+    )
+    assert list(run._trial(settings, whole, None).on_the_way) == [10, 20, 30], "nobody is ahead of his equal"
+    elsewhere = Judged({}, truth, whole.truth, {15: truth})
+    assert list(run._trial(settings, elsewhere, None).on_the_way) == [10, 20, 30], "no look at the same step"

@@ -9,7 +9,7 @@ import glace
 from glace.errors import InputError
 from glace.estimator.fitting import Fitting
 from glace.estimator.settings import Settings
-from glace.model.encoders import sparse_inputs
+from glace.model.encoders import SparseInput, sparse_inputs
 from glace.model.objective import batch_loss
 from glace.training.checkpoint import State
 from glace.training.loop import veil_of
@@ -37,6 +37,8 @@ def gradients(trainer):
         if weight.grad is not None
     }
     for name, layer in sparse_inputs(trainer.network):
+        if not isinstance(layer, SparseInput):
+            continue
         touched = layer.touched()
         found[f"{name}.weight"] = np.zeros(layer.weight.shape, np.float32)
         found[f"{name}.weight"][touched.numbers] = touched.gradient()
@@ -66,6 +68,12 @@ def test_torch_alone_learns_what_the_kernels_do(planted, options):
     ]
     np.testing.assert_allclose(aucs[0], aucs[1], atol=2e-3)
     assert aucs[0][-1] > 0.6
+
+
+def test_a_graph_without_attributes_too(planted):
+    bare = dataclasses.replace(planted, attributes=None, attribute_names=None)
+    histories = [trainer_of(bare, compiled, learning_rate=0.05).run() for compiled in (True, False)]
+    assert histories[0].loss == pytest.approx(histories[1].loss, rel=1e-3)
 
 
 def test_dense_attributes_too(planted):

@@ -67,6 +67,32 @@ def test_adam_of_touched_rows_is_torchs(threads):
     np.testing.assert_array_equal(weight[untouched], before)
 
 
+@pytest.mark.parametrize("hidden", [5, 16, 37])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_step_along_their_gradient_over_its_running_size(hidden, threads):
+    rng = np.random.default_rng(1)
+    entries = sp.random_array((9, 200), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    weight = rng.normal(size=(200, hidden)).astype(np.float32)
+    wanted, squares, touches = weight.astype(np.float64), np.zeros(200), np.zeros(200, np.int64)
+    running = np.zeros(200)
+    set_threads(threads)
+    for step in range(1, 6):
+        rows = np.arange(9)[step:]
+        columns: Any = sparse_layer.by_column(
+            entries.indptr, entries.indices, entries.data, rows, np.full(200, -1)
+        )
+        upstream = rng.normal(size=(len(rows), hidden)).astype(np.float32)
+        arguments = [*columns, upstream, weight, squares, touches, 0.01, 0.999]
+        sparse_layer.scaled_rows(*arguments)
+        for row, gradient in enumerate(entries[rows].toarray().T.astype(np.float64) @ upstream):
+            if row in columns[0]:
+                running[row] = 0.999 * running[row] + 0.001 * (gradient**2).mean()
+                wanted[row] -= 0.01 * gradient / np.sqrt(running[row] / (1 - 0.999 ** touches[row]))
+    set_threads(1)
+    assert (touches.min(), touches.max()) == (0, 5)
+    np.testing.assert_allclose(weight, wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_adam_leaves_the_moments_of_untouched_rows_alone():
     weight, first, second = (np.ones((4, 3), dtype=np.float32) for _ in range(3))
     entry = (np.array([2]), np.array([0, 1]), np.array([0], np.int32), np.ones(1, np.float32))

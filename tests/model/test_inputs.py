@@ -161,20 +161,19 @@ def test_dense_attributes_are_not_hashed(graph):
 # What a step hides
 
 
-def veil(dropout=0.0, neighbor_dropout=0.0, pairs=NO_PAIRS, seed=5):
-    return Veil(seed, dropout, neighbor_dropout, pairs)
+def veil(dropout=0.0, neighbor_dropout=0.0, pairs=NO_PAIRS, seed=5, neighbors=NEIGHBORS_A_STEP):
+    return Veil(seed, dropout, neighbor_dropout, pairs, neighbors)
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_both_ends_of_a_pair_do_not_see_each_other(graph, is_dense, monkeypatch):
-    monkeypatch.setattr("glace.model.inputs.NEIGHBORS_A_STEP", 1000)
+def test_both_ends_of_a_pair_do_not_see_each_other(graph, is_dense):
     graph = dense(graph) if is_dense else graph
     pairs = graph.edges()[::7]
     nodes = np.unique(np.concatenate([pairs.ravel(), [2, 4, 59]]))
     rest = graph.adjacency.toarray()
     rest[pairs[:, 0], pairs[:, 1]] = rest[pairs[:, 1], pairs[:, 0]] = 0
     for listed in (pairs, pairs[:, ::-1], np.concatenate([pairs, pairs])):
-        rows = inputs_of(network_of(graph), graph).rows(nodes, veil(pairs=listed))
+        rows = inputs_of(network_of(graph), graph).rows(nodes, veil(pairs=listed, neighbors=1000))
         np.testing.assert_allclose(as_array(rows), oracle(graph, rest)[nodes], rtol=1e-4, atol=1e-5)
 
 
@@ -202,12 +201,13 @@ def test_neighbors_of_a_share_of_the_nodes_are_dropped(graph):
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_dropout_keeps_the_expectation(graph, is_dense, monkeypatch):
-    monkeypatch.setattr("glace.model.inputs.NEIGHBORS_A_STEP", 1000)
+def test_dropout_keeps_the_expectation(graph, is_dense):
     graph = dense(graph) if is_dense else graph
     inputs, nodes = inputs_of(network_of(graph), graph), np.arange(10)
     whole = as_array(inputs.rows(nodes))
-    drawn = [as_array(inputs.rows(nodes, veil(dropout=0.3, seed=seed))) for seed in range(1500)]
+    drawn = [
+        as_array(inputs.rows(nodes, veil(dropout=0.3, seed=seed, neighbors=1000))) for seed in range(1500)
+    ]
     np.testing.assert_allclose(np.mean(drawn, axis=0), whole, atol=0.06 * np.abs(whole).max())
     own = whole[:, :30]
     gone = np.mean([(each[:, :30][own != 0] == 0).mean() for each in drawn])

@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 import glace
 from glace.gaussian.dissimilarity import MEASURES
 from glace.model.config import ModelConfig
-from glace.model.encoders import InputShape, sparse_inputs
+from glace.model.encoders import InputShape, SparseInput, sparse_inputs
 from glace.model.network import Network, shared_out
 from glace.model.objective import _pushed, _pushed_by_torch, batch_loss, edge_loss
 from glace.rng import Streams
@@ -133,6 +133,7 @@ def test_gradients_through_the_sparse_layer_are_right(planted):
     network, batch = network_of(planted), batch_of(planted, "shared")
     loss_of(network, planted, batch).backward()
     ((_, layer),) = sparse_inputs(network)
+    assert isinstance(layer, SparseInput)
     found = layer.touched()
     touched, gradient = found.numbers, found.gradient()
     row, column, step = touched[3], 2, 1e-2
@@ -148,6 +149,7 @@ def test_gradients_through_the_sparse_layer_are_right(planted):
     loss_of(twin, dense, batch).backward()
     loss_of(sparse_twin, planted, batch).backward()
     ((_, layer),) = sparse_inputs(sparse_twin)
+    assert isinstance(layer, SparseInput)
     found = layer.touched()
     touched, gradient = found.numbers, found.gradient()
     whole = twin.encoders["first"].input.weight.grad.numpy()

@@ -13,7 +13,7 @@ from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
 from glace.options import Configuration, option
 from glace.rng import Streams
-from glace.training.optimizer import RowwiseAdam
+from glace.training.optimizer import Optimizer
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Descent(Configuration):
         NaN if the network has lost its way.
         """
         course, start = Course(), time.perf_counter()
-        optimizer = RowwiseAdam(network)
+        optimizer = Optimizer(network)
         best: dict[str, Tensor] | None = None
         while not self._is_over(course):
             self._step(loss(course.step), optimizer, course.step)
@@ -75,7 +75,7 @@ class Descent(Configuration):
         late = self.max_seconds is not None and course.seconds >= self.max_seconds
         return late or course.step >= self.max_steps or course.since_best >= self.patience
 
-    def _step(self, loss: Tensor, optimizer: RowwiseAdam, step: int) -> None:
+    def _step(self, loss: Tensor, optimizer: Optimizer, step: int) -> None:
         if not math.isfinite(loss.item()):
             raise self._diverged(f"the loss is {loss.item()}", step + 1)
         optimizer.zero_grad()

@@ -2,11 +2,12 @@
 
 No setting is best on every graph. The first trial has the settings that did well on most; each rival changes one
 option of the best so far, and wins only if it tells held-out edges better by more than two standard errors of the
-difference: on a small graph, where that cannot be known, the first settings stay.
+difference: on a small graph, where that cannot be known, the first settings stay. A rival that is as clearly behind
+in the second half of its trial is given up there.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,33 +38,46 @@ AUC of 94.2 in place of 95.9."""
 TRIAL_SHARE, MOST_TRIAL_STEPS = 0.75, 375
 """Length of a trial: a share of the steps of the run that follows, and so many at most."""
 ERRORS = 2.0
-"""With one, every sixth rival that is no better would win, and the first settings are the ones that new nodes are
-embedded best with."""
+"""Standard errors by which one AUC is clearly higher. With one, every sixth rival that is no better would win, and the
+first settings are the ones that new nodes are embedded best with."""
+GIVEN_UP = 0.5
+"""Share of a trial after which a rival that is clearly behind is given up."""
 TRIAL_SECONDS = 0.1
 """Where the run is limited in time, the share of it that a trial takes: four leave more than half to the run."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a trial came to: its weights, how near they put held-out pairs, and which of these are edges."""
+    """What a trial came to: its weights, how near they put held-out pairs, and which of these are edges.
+
+    `on_the_way` is how near it put them after so many steps.
+    """
 
     weights: dict[str, npt.NDArray[Any]]
     near: npt.NDArray[np.float64]
     truth: npt.NDArray[np.bool_]
+    on_the_way: dict[int, npt.NDArray[np.float64]] = field(default_factory=dict)
 
     def auc(self) -> float:
         """How well it tells edges from non-edges."""
         return link_scores(self.near, self.truth).auc
 
     def is_better_than(self, other: "Judged") -> bool:
-        """Whether its AUC is higher by more than `ERRORS` standard errors of the difference."""
-        difference, error = auc_difference(self.near, other.near, self.truth)
+        """Whether its AUC is clearly higher."""
+        return self._is_better(self.near, other.near)
+
+    def is_far_ahead_of(self, near: npt.NDArray[np.float64], step: int) -> bool:
+        """Whether its AUC was clearly higher after so many steps than that of a rival who puts pairs so near then."""
+        return step in self.on_the_way and self._is_better(self.on_the_way[step], near)
+
+    def _is_better(self, one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:
+        difference, error = auc_difference(one, other, self.truth)
         return difference > ERRORS * error
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One short run: the option that was changed, to what, the AUC it reached, and whether it was kept."""
+    """One short run: the option that was changed, to what, the AUC it ended with, and whether it was kept."""
 
     option: str
     value: Any
@@ -106,17 +120,20 @@ def rivals(model: ModelConfig, has_attributes: bool) -> list[tuple[str, Any]]:
 
 
 def choose(
-    settings: Settings, has_attributes: bool, judge: Callable[[Settings], Judged]
+    settings: Settings, has_attributes: bool, judge: Callable[[Settings, Judged | None], Judged]
 ) -> tuple[Choice, Judged | None]:
-    """Decide the open options by trials, and the trial that won; `judge` makes a short run with its settings."""
+    """Decide the open options by trials, and the trial that won.
+
+    `judge` makes a short run with its settings against the best so far, if there is one.
+    """
     options = first_choice(settings.model, has_attributes)
     changes = rivals(settings.model, has_attributes)
     if not changes:
         return Choice(options), None
-    best = judge(settings.changed(options))
+    best = judge(settings.changed(options), None)
     trials = [Trial("", None, best.auc(), True)]
     for name, value in changes:
-        rival = judge(settings.changed(options | {name: value}))
+        rival = judge(settings.changed(options | {name: value}), best)
         trials.append(Trial(name, value, rival.auc(), rival.is_better_than(best)))
         if trials[-1].kept:
             options, best = options | {name: value}, rival

@@ -32,8 +32,9 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
     sizes = _Sizes(settings, graph, model.gaussian)
     validated = settings.training.validation_share > 0
     trials = validated and bool(rivals(model.settings().model, graph.attributes is not None))
-    # Weights, two moments, and where training is judged the best weights so far; with trials those of the best one.
-    copies = 3 + validated + trials
+    # Weights, where training is judged the best so far, and with trials those of the best one; Adam's two moments only
+    # where rows belong to nodes.
+    copies = 1 + 2 * (graph.attributes is None) + validated + trials
     gaussians = 0.0 if graph.mapped else sizes.gaussians
     peak = held.graph + max(
         held.holding_out if validated else 0.0,

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
 from glace.errors import InputError
 from glace.estimator.choice import (
+    GIVEN_UP,
     MOST_TRIAL_STEPS,
     TRIAL_SECONDS,
     TRIAL_SHARE,
@@ -60,12 +63,12 @@ class Fitting:
         trials = 1 + len(rivals(self.settings.model, has_attributes))
         parts = iter(range(trials))
 
-        def judge(settings: Settings) -> Judged:
-            return self._trial(settings, part_of(listener, next(parts), trials))
+        def judge(settings: Settings, best: Judged | None) -> Judged:
+            return self._trial(settings, best, part_of(listener, next(parts), trials))
 
         return choose(self.settings, has_attributes, judge)
 
-    def _trial(self, settings: Settings, listener: Listener | None) -> Judged:
+    def _trial(self, settings: Settings, best: Judged | None, listener: Listener | None) -> Judged:
         assert self.validation is not None
         seconds = settings.training.max_seconds
         steps = min(total_steps(settings.training, self.sampler) * TRIAL_SHARE, MOST_TRIAL_STEPS)
@@ -75,14 +78,22 @@ class Fitting:
             "max_epochs": None,
         }
         trainer = self.trainer(settings.changed(short))
-        trainer.run(listener)
+        looks: dict[int, npt.NDArray[np.float64]] = {}
+
+        def is_hopeless(near: npt.NDArray[np.float64]) -> bool:
+            step = trainer.history.step
+            looks[step] = near
+            return best is not None and trainer.done() >= GIVEN_UP and best.is_far_ahead_of(near, step)
+
+        trainer.run(listener, is_hopeless=is_hopeless)
         near = self.validation.near(trainer.network, trainer.inputs)
-        return Judged(trainer.network.weights(), near, self.validation.truth)
+        return Judged(trainer.network.weights(), near, self.validation.truth, looks)
 
     def trainer(self, settings: Settings) -> Trainer:
         """A run from the start, with settings that leave nothing open."""
         attributes = self.graph.features()
-        shape = shape_of(attributes.shape[1], sp.issparse(attributes), settings.model)
+        by_node = self.graph.attributes is None
+        shape = shape_of(attributes.shape[1], sp.issparse(attributes), settings.model, by_node)
         device = checked_device(settings.run.device)
         compiled = self.compiled and device == "cpu"
         network = Network(shape, settings.model, self.measure, settings.streams, device, compiled)

@@ -21,7 +21,8 @@ class RunConfig(Configuration):
     threads: int = option(
         1,
         "Threads to compute with. Steps are small: a second one gains a fifth on an idle machine and "
-        "loses far more on a busy one. Results have the same bits only for the same number.",
+        "loses far more on a busy one. Where there is a core more, it prepares the next batch. Results have the "
+        "same bits only for the same number.",
         at_least=1,
     )
 

@@ -1,6 +1,7 @@
 """How kernels are compiled, in one place."""
 
 import functools
+import threading
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -9,7 +10,14 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_threads = 1
+
+class _Threads(threading.local):
+    """How many threads kernels may use that are called from this one: a thread beside the main one has itself only."""
+
+    count = 1
+
+
+_threads = _Threads()
 
 
 def compiled(function: Function) -> Function:
@@ -24,18 +32,17 @@ def compiled(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        return (parallel if _threads > 1 else serial)(*arguments)
+        return (parallel if _threads.count > 1 else serial)(*arguments)
 
     return cast(Function, call)
 
 
 def set_threads(count: int) -> None:
-    """Let kernels use this many threads, or as many as the machine has if that is fewer."""
-    global _threads
-    _threads = min(count, numba.config.NUMBA_NUM_THREADS)
-    if _threads > 1:
-        numba.set_num_threads(_threads)
-        _meet(_threads)
+    """Let kernels that this thread calls use so many threads, or as many as the machine has if that is fewer."""
+    _threads.count = min(count, numba.config.NUMBA_NUM_THREADS)
+    if _threads.count > 1:
+        numba.set_num_threads(_threads.count)
+        _meet(_threads.count)
 
 
 @numba.njit(parallel=True)  # type: ignore[untyped-decorator]

@@ -1,4 +1,4 @@
-"""The sparse input layer: rows of X times W, and Adam on the rows of W that a batch touched.
+"""The sparse input layer: rows of X times W, and a step of training on the rows of W that a batch touched.
 
 X is given as whole CSR arrays plus the numbers of the wanted rows, so that nothing is sliced or copied
 and the arrays may be mapped from disk. Every output row is written by one thread, in a fixed order of
@@ -14,6 +14,11 @@ from glace.kernels.compile import compiled
 
 BLOCK = 64
 """Rows of W updated by one thread at a time: the room for their gradient is made once for all of them."""
+LANES = 16
+SWEPT = 16
+"""Columns that are passed by in the time that one is sorted in."""
+SMALL = 1e-8
+"""Keeps a division from being one by 0."""
 
 
 @compiled
@@ -42,7 +47,7 @@ def by_column(indptr: Any, indices: Any, data: Any, rows: Any, slots: Any) -> An
 
     Column `touched[c]` has the entries start[c] to start[c + 1], in the order of the batch. Columns are sorted: who
     goes through rows of W in the order they lie in memory is faster by a sixth. `slots` is a scratch array of D
-    entries, all -1, and is left so: the cost is that of the entries, not of D.
+    entries, all -1, and is left so: where D is large, the cost is that of the entries.
     """
     total = 0
     for r in range(len(rows)):
@@ -57,7 +62,7 @@ def by_column(indptr: Any, indices: Any, data: Any, rows: Any, slots: Any) -> An
                 found[number] = column
                 number += 1
             slots[column] += 1
-    touched = np.sort(found[:number])
+    touched = _sorted(found[:number], slots)
     start = np.zeros(number + 1, np.int64)
     for c in range(number):
         start[c + 1] = start[c] + slots[touched[c]]
@@ -71,6 +76,68 @@ def by_column(indptr: Any, indices: Any, data: Any, rows: Any, slots: Any) -> An
     for c in range(number):
         slots[touched[c]] = -1
     return touched, start, batch_row, value
+
+
+@compiled
+def _sorted(found: Any, slots: Any) -> Any:
+    """The found columns, those whose slot is not negative, in order."""
+    if len(slots) > SWEPT * len(found):
+        return np.sort(found)
+    place = 0
+    for column in range(len(slots)):
+        if slots[column] >= 0:
+            found[place] = column
+            place += 1
+    return found
+
+
+@compiled
+def scaled_rows(
+    touched: Any,
+    start: Any,
+    batch_row: Any,
+    value: Any,
+    upstream: Any,
+    weight: Any,
+    squares: Any,
+    touches: Any,
+    rate: Any,
+    decay: Any,
+) -> None:
+    """One step on the touched rows of `weight`, in place: each along its gradient over the size of those so far.
+
+    squares (D,) is the running mean of the gradients' mean square, a number a row, and touches (D,) counts what it is
+    made of, so that a row's first step is as long as any. The gradient of row touched[c] is the sum of
+    value * upstream[batch_row] over its entries, as `by_column` gives them. It is used while it is in the cache:
+    written out, the gradients of all rows would take the way to memory twice.
+    """
+    for block in prange((len(touched) + BLOCK - 1) // BLOCK):
+        gradient, parts = np.empty(weight.shape[1], np.float32), np.empty(LANES, np.float32)
+        for c in range(block * BLOCK, min(block * BLOCK + BLOCK, len(touched))):
+            _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
+            row = touched[c]
+            touches[row] += 1
+            squares[row] = decay * squares[row] + (1 - decay) * _mean_square(gradient, parts)
+            size = np.sqrt(squares[row] / (1 - decay ** touches[row]))
+            factor = np.float32(rate / (size + SMALL))
+            for h in range(weight.shape[1]):
+                weight[row, h] -= factor * gradient[h]
+
+
+@compiled
+def _mean_square(values: Any, parts: Any) -> Any:
+    """Of (H,) values; `parts` is room for the sums of every `LANES`-th, which the processor adds up at once."""
+    parts[:] = 0
+    whole = len(values) // LANES * LANES
+    for begin in range(0, whole, LANES):
+        for lane in range(LANES):
+            parts[lane] += values[begin + lane] * values[begin + lane]
+    total = 0.0
+    for lane in range(LANES):
+        total += parts[lane]
+    for h in range(whole, len(values)):
+        total += values[h] * values[h]
+    return total / len(values)
 
 
 @compiled
@@ -89,14 +156,12 @@ def adam_rows(
 ) -> None:
     """One Adam step on the touched rows of `weight` and of both moments, in place.
 
-    The gradient of row touched[c] is the sum of value * upstream[batch_row] over its entries, as `by_column` gives
-    them. It is used while it is in the cache: written out, the gradients of all rows would take the way to memory
-    twice. Lazy: rows that no batch entry touched keep their moments as they are. `rate` and `damping` hold the
-    bias corrections: rate = lr / (1 - b1^t) and damping = sqrt(1 - b2^t).
+    Gradients are those of `scaled_rows`. Lazy: rows that no batch entry touched keep their moments as they are.
+    `rate` and `damping` hold the bias corrections: rate = lr / (1 - b1^t) and damping = sqrt(1 - b2^t).
     """
     b1, b2 = betas[0], betas[1]
     c1, c2 = np.float32(1.0) - b1, np.float32(1.0) - b2
-    step, small = rate * damping, np.float32(1e-8) * damping
+    step, small = rate * damping, np.float32(SMALL) * damping
     for block in prange((len(touched) + BLOCK - 1) // BLOCK):
         gradient = np.empty(weight.shape[1], np.float32)
         for c in range(block * BLOCK, min(block * BLOCK + BLOCK, len(touched))):

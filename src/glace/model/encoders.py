@@ -18,13 +18,15 @@ NodeNumbers = npt.NDArray[np.int64]
 class InputShape(NamedTuple):
     """What nodes look like to a network: D attributes, sparse or dense, and beside them their neighbours' mean.
 
-    Sparse ones may be `hashed` into so many columns; 0 if they are not.
+    Sparse ones may be `hashed` into so many columns; 0 if they are not. `by_node`: nodes have no attributes, and
+    each is known by a column of its own.
     """
 
     width: int
     sparse: bool
     neighbors: bool = False
     hashed: int = 0
+    by_node: bool = False
 
     @property
     def part(self) -> int:
@@ -101,7 +103,7 @@ class Touched(NamedTuple):
     upstream: npt.NDArray[np.float32]
 
     def gradient(self) -> npt.NDArray[np.float32]:
-        """(C, hidden): written out, as training never needs it; `sparse_layer.adam_rows` makes it row by row."""
+        """(C, hidden): written out, as training never needs it; kernels make it row by row."""
         shape = (len(self.numbers), len(self.upstream))
         entries = sp.csr_array((self.value, self.batch_row, self.start), shape=shape)
         return np.asarray(entries @ self.upstream)
@@ -162,10 +164,10 @@ def input_layer(
     return kind(shape.columns, hidden, generator)
 
 
-def sparse_inputs(network: nn.Module) -> Iterator[tuple[str, SparseInput]]:
+def sparse_inputs(network: nn.Module) -> Iterator[tuple[str, SparseInput | TorchSparseInput]]:
     """Every sparse input layer of a network, with its name."""
     for name, module in network.named_modules():
-        if isinstance(module, SparseInput):
+        if isinstance(module, SparseInput | TorchSparseInput):
             yield name, module
 
 

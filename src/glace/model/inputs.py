@@ -21,17 +21,18 @@ Means = tuple[NodeNumbers, NodeNumbers, npt.NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Veil:
-    """What a step of training hides from the encoders.
+    """What is hidden from the encoders, as in a step of training.
 
     `dropout` is the share of attributes and `neighbor_dropout` the share of nodes whose neighbours are left
     out. The ends of the edges `pairs` (P, 2) do not see each other: else the answer would stand in the input,
-    and be missing where an edge is to be predicted.
+    and be missing where an edge is to be predicted. At most `neighbors` of a node are seen.
     """
 
     seed: int
     dropout: float
     neighbor_dropout: float
     pairs: NodeNumbers
+    neighbors: int = NEIGHBORS_A_STEP
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Inputs:
         if not self.shape.neighbors:
             return np.zeros(len(nodes) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         pairs = np.empty((0, 2), np.int64) if veil is None else veil.pairs
-        limits = (0, 0.0, 0) if veil is None else (NEIGHBORS_A_STEP, veil.neighbor_dropout, veil.seed)
+        limits = (0, 0.0, 0) if veil is None else (veil.neighbors, veil.neighbor_dropout, veil.seed)
         found: Means = kernels.neighbours(_arrays(self.adjacency), nodes, partners(nodes, pairs), *limits)
         return found
 

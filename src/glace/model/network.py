@@ -14,7 +14,7 @@ from glace.gaussian.dissimilarity import Gaussian, concatenated, named, stacked
 from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape, NodeNumbers, input_layer
 from glace.model.heads import GaussianHead, PointHead
-from glace.model.inputs import Inputs, Scaling
+from glace.model.inputs import Inputs, Scaling, Veil
 from glace.model.scaling import column_moments
 from glace.rng import Streams
 
@@ -114,13 +114,16 @@ class Network(nn.Module):
             scaling = Scaling(False, self.shift.cpu().numpy(), self.scale.cpu().numpy())
         return Inputs(self.shape, attributes, adjacency, scaling)
 
-    def embed(self, inputs: Inputs, nodes: NodeNumbers) -> tuple[Gaussian, Gaussian | None]:
+    def embed(
+        self, inputs: Inputs, nodes: NodeNumbers, veil: Veil | None = None
+    ) -> tuple[Gaussian, Gaussian | None]:
         """Numpy Gaussians of the wanted nodes, (R, parts * dim), and their context for second-order proximity.
 
         The parts of several proximities are concatenated; first order is its own context.
         """
         blocks = [
-            self._block(inputs, nodes[at : at + ENCODE_ROWS]) for at in range(0, len(nodes), ENCODE_ROWS)
+            self._block(inputs, nodes[at : at + ENCODE_ROWS], veil)
+            for at in range(0, len(nodes), ENCODE_ROWS)
         ]
         by_role = {role: stacked([block[role] for block in blocks]) for role in self.encoders}
         own = [by_role[part] for part in self.parts]
@@ -128,8 +131,8 @@ class Network(nn.Module):
             return concatenated(own), None
         return concatenated(own), concatenated([*own[:-1], by_role["context"]])
 
-    def _block(self, inputs: Inputs, nodes: NodeNumbers) -> dict[str, Gaussian]:
-        rows, every = inputs.rows(nodes), np.arange(len(nodes))
+    def _block(self, inputs: Inputs, nodes: NodeNumbers, veil: Veil | None) -> dict[str, Gaussian]:
+        rows, every = inputs.rows(nodes, veil), np.arange(len(nodes))
         with torch.no_grad():
             return {role: _as_numpy(encoder(rows, every)) for role, encoder in self.encoders.items()}
 
@@ -147,11 +150,11 @@ class Network(nn.Module):
         self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
 
 
-def shape_of(width: int, sparse: bool, config: ModelConfig) -> InputShape:
+def shape_of(width: int, sparse: bool, config: ModelConfig, by_node: bool = False) -> InputShape:
     """What nodes with so many attributes look like to a network of this configuration."""
     if config.hashed_width is not None and not sparse:
         raise InputError("hashed_width is for sparse attributes, but these are dense; leave it out")
-    return InputShape(width, sparse, config.neighbors == "mean", config.hashed_width or 0)
+    return InputShape(width, sparse, config.neighbors == "mean", config.hashed_width or 0, by_node)
 
 
 class Group(NamedTuple):

@@ -1,6 +1,10 @@
-"""Adam for a network whose widest matrices are trained by rows."""
+"""How weights change: dense ones by Adam, those of a sparse input layer row by row, where a batch touched them.
 
-from typing import Any
+Rows are changed by Adam, or *scaled*: each goes along its gradient over the size of its gradients so far. One number a
+row is then kept where Adam keeps two for every weight, and a step moves a third of the bytes.
+"""
+
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -8,81 +12,197 @@ import torch
 from torch import Tensor, nn
 
 from glace.kernels import sparse_layer
+from glace.kernels.sparse_layer import SMALL
 from glace.model.encoders import SparseInput, TorchSparseInput, sparse_inputs
 
 BETAS = (0.9, 0.999)
+Arrays = dict[str, npt.NDArray[Any]]
 
 
-class RowwiseAdam:
-    """torch's Adam for what autograd gives gradients to, lazy Adam for sparse input layers: by kernels, or torch's."""
+class Rows(Protocol):
+    """Changes the touched rows of one layer."""
 
-    def __init__(self, network: nn.Module) -> None:
-        bags = [module.weight for module in network.modules() if isinstance(module, TorchSparseInput)]
-        self.named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
-        others = [p for _, p in self.named if not any(p is weight for weight in bags)]
-        self.by_torch: list[torch.optim.Optimizer] = [torch.optim.Adam(others, betas=BETAS, fused=True)]
-        if bags:
-            self.by_torch.append(torch.optim.SparseAdam(bags, betas=BETAS))
-        self.sparse = list(sparse_inputs(network))
-        self.moments = {
-            name: (np.zeros_like(layer.weight.numpy()), np.zeros_like(layer.weight.numpy()))
-            for name, layer in self.sparse
+    def step(self, number: int, learning_rate: float, /) -> None:
+        """Take the `number`-th step, counted from 1, along the gradient of the last backward pass."""
+
+    def state(self) -> Arrays:
+        """What the next steps depend on; shared, not copied."""
+
+    def set_state(self, state: Arrays) -> None:
+        """Put back what `state` gave."""
+
+
+class Optimizer:
+    """Takes the steps of a network: torch's Adam, and for sparse input layers `Rows`, scaled or by Adam as well."""
+
+    def __init__(self, network: nn.Module, scaled: bool = False) -> None:
+        layers = list(sparse_inputs(network))
+        self.rows: dict[str, Rows] = {name: rows_of(layer, scaled) for name, layer in layers}
+        by_rows = {id(layer.weight) for _, layer in layers}
+        self.dense = {
+            name: weight
+            for name, weight in network.named_parameters()
+            if weight.requires_grad and id(weight) not in by_rows
         }
+        self.weights = list(network.parameters())
+        self.adam = torch.optim.Adam(self.dense.values(), betas=BETAS, fused=True)
 
     def zero_grad(self) -> None:
         """Forget the gradients of the last step."""
-        for optimizer in self.by_torch:
-            optimizer.zero_grad()
+        for weight in self.weights:
+            weight.grad = None
 
     def step(self, number: int, learning_rate: float) -> None:
         """Take the `number`-th step, counted from 1, along the gradients of the last backward pass."""
-        for optimizer in self.by_torch:
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate
-            optimizer.step()
-        for name, layer in self.sparse:
-            self._step_rows(layer, *self.moments[name], number, learning_rate)
+        for group in self.adam.param_groups:
+            group["lr"] = learning_rate
+        self.adam.step()
+        for rows in self.rows.values():
+            rows.step(number, learning_rate)
 
-    def _step_rows(
-        self, layer: SparseInput, first: Any, second: Any, number: int, learning_rate: float
-    ) -> None:
-        rate = np.float32(learning_rate / (1 - BETAS[0] ** number))
-        damping = np.float32((1 - BETAS[1] ** number) ** 0.5)
-        betas = np.array(BETAS, dtype=np.float32)
-        weight = layer.weight.numpy()
-        sparse_layer.adam_rows(*layer.touched(), weight, first, second, rate, damping, betas)
-
-    def _kept(self, parameter: Tensor) -> dict[str, Any]:
-        """What torch's optimizers keep of a parameter; SparseAdam counts steps with a plain number."""
-        (optimizer,) = (
-            each for each in self.by_torch if any(parameter is p for p in each.param_groups[0]["params"])
-        )
-        kept: dict[str, Any] = optimizer.state[parameter]
-        return kept
-
-    def state(self) -> dict[str, npt.NDArray[Any]]:
-        """All moments by name, as arrays; the step count is the caller's."""
+    def state(self) -> Arrays:
+        """All that is kept between steps, by name, as arrays; the step count is the caller's."""
         found = {}
-        for name, parameter in self.named:
-            for key, value in self._kept(parameter).items():
-                found[f"{name}/{key}"] = value.cpu().numpy() if torch.is_tensor(value) else np.array(value)
-        for name, pair in self.moments.items():
-            found[f"{name}/first"], found[f"{name}/second"] = pair
+        for name, weight in self.dense.items():
+            for key, value in self.adam.state[weight].items():
+                found[f"{name}/{key}"] = value.cpu().numpy()
+        for name, rows in self.rows.items():
+            found |= {f"{name}/{key}": value for key, value in rows.state().items()}
         return found
 
-    def set_state(self, state: dict[str, npt.NDArray[Any]]) -> None:
+    def set_state(self, state: Arrays) -> None:
         """Put back what `state` gave."""
-        for name, parameter in self.named:
-            keys = [key for key in state if key.rpartition("/")[0] == name]
-            self._kept(parameter).update(
-                {key.rpartition("/")[2]: _restored(state[key], parameter) for key in keys}
+        parts: dict[str, Arrays] = {}
+        for name, value in state.items():
+            owner, _, key = name.rpartition("/")
+            parts.setdefault(owner, {})[key] = np.array(value)
+        for name, weight in self.dense.items():
+            # The count of steps, a number, stays on the CPU.
+            self.adam.state[weight].update(
+                {
+                    key: torch.from_numpy(value).to(weight.device if value.ndim else "cpu")
+                    for key, value in parts.get(name, {}).items()
+                }
             )
-        for name in self.moments:
-            self.moments[name] = (np.array(state[f"{name}/first"]), np.array(state[f"{name}/second"]))
+        for name, rows in self.rows.items():
+            rows.set_state(parts[name])
 
 
-def _restored(value: npt.NDArray[Any], parameter: Tensor) -> Any:
-    if value.ndim == 0 and value.dtype.kind == "i":
-        return int(value)
-    kept = torch.from_numpy(np.array(value))
-    return kept if kept.ndim == 0 else kept.to(parameter.device)
+def rows_of(layer: SparseInput | TorchSparseInput, scaled: bool) -> Rows:
+    """What changes the rows of this layer."""
+    if isinstance(layer, TorchSparseInput):
+        return ScaledByTorch(layer) if scaled else AdamByTorch(layer)
+    return ScaledRows(layer) if scaled else AdamRows(layer)
+
+
+class ScaledRows:
+    """Gradients over their running size, by kernels."""
+
+    def __init__(self, layer: SparseInput) -> None:
+        self.layer = layer
+        self.squares = np.zeros(len(layer.weight), np.float64)
+        self.touches = np.zeros(len(layer.weight), np.int64)
+
+    def step(self, _number: int, learning_rate: float) -> None:
+        """Each row counts its own steps."""
+        weight = self.layer.weight.numpy()
+        sparse_layer.scaled_rows(
+            *self.layer.touched(), weight, self.squares, self.touches, learning_rate, BETAS[1]
+        )
+
+    def state(self) -> Arrays:
+        """A running mean of squares and a count for each row."""
+        return {"squares": self.squares, "touches": self.touches}
+
+    def set_state(self, state: Arrays) -> None:
+        """Put back what `state` gave."""
+        self.squares, self.touches = state["squares"], state["touches"]
+
+
+class AdamRows:
+    """Lazy Adam, by kernels."""
+
+    def __init__(self, layer: SparseInput) -> None:
+        self.layer = layer
+        self.first, self.second = (np.zeros_like(layer.weight.numpy()) for _ in range(2))
+
+    def step(self, number: int, learning_rate: float) -> None:
+        """With the bias corrections of this step."""
+        rate = np.float32(learning_rate / (1 - BETAS[0] ** number))
+        damping = np.float32((1 - BETAS[1] ** number) ** 0.5)
+        weight, betas = self.layer.weight.numpy(), np.array(BETAS, dtype=np.float32)
+        sparse_layer.adam_rows(*self.layer.touched(), weight, self.first, self.second, rate, damping, betas)
+
+    def state(self) -> Arrays:
+        """Both moments of all weights."""
+        return {"first": self.first, "second": self.second}
+
+    def set_state(self, state: Arrays) -> None:
+        """Put back what `state` gave."""
+        self.first, self.second = state["first"], state["second"]
+
+
+class ScaledByTorch:
+    """What `ScaledRows` does, by torch on any device."""
+
+    def __init__(self, layer: TorchSparseInput) -> None:
+        self.weight = layer.weight
+        self.squares = torch.zeros(len(self.weight), device=self.weight.device)
+        self.touches = torch.zeros_like(self.squares)
+
+    def step(self, _number: int, learning_rate: float) -> None:
+        """Each row counts its own steps."""
+        gradient = _touched(self.weight)
+        rows, values = gradient.indices()[0], gradient.values()
+        self.touches[rows] += 1
+        mean = BETAS[1] * self.squares[rows] + (1 - BETAS[1]) * values.square().mean(1)
+        self.squares[rows] = mean
+        size = (mean / (1 - BETAS[1] ** self.touches[rows])).sqrt()
+        with torch.no_grad():
+            self.weight.index_add_(0, rows, -learning_rate * values / (size + SMALL)[:, None])
+
+    def state(self) -> Arrays:
+        """A running mean of squares and a count for each row."""
+        return {"squares": self.squares.cpu().numpy(), "touches": self.touches.cpu().numpy()}
+
+    def set_state(self, state: Arrays) -> None:
+        """Put back what `state` gave."""
+        self.squares, self.touches = (
+            torch.from_numpy(state[name]).to(self.weight.device) for name in ("squares", "touches")
+        )
+
+
+class AdamByTorch:
+    """What `AdamRows` does, by torch on any device."""
+
+    def __init__(self, layer: TorchSparseInput) -> None:
+        self.weight = layer.weight
+        self.adam = torch.optim.SparseAdam([self.weight], betas=BETAS)
+
+    def step(self, _number: int, learning_rate: float) -> None:
+        """SparseAdam counts the steps itself."""
+        self.adam.param_groups[0]["lr"] = learning_rate
+        self.adam.step()  # type: ignore[no-untyped-call]
+
+    def state(self) -> Arrays:
+        """Its moments, and the count of steps."""
+        kept = self.adam.state[self.weight]
+        return {
+            key: value.cpu().numpy() if torch.is_tensor(value) else np.array(value)
+            for key, value in kept.items()
+        }
+
+    def set_state(self, state: Arrays) -> None:
+        """Put back what `state` gave."""
+        self.adam.state[self.weight].update(
+            {
+                key: torch.from_numpy(value).to(self.weight.device) if value.ndim else int(value)
+                for key, value in state.items()
+            }
+        )
+
+
+def _touched(weight: Tensor) -> Tensor:
+    """The sparse gradient, each touched row once."""
+    assert weight.grad is not None, "a backward pass comes first"
+    return weight.grad.coalesce()

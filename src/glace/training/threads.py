@@ -1,11 +1,18 @@
 """The number of threads, set for a stretch of work and put back after it."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 
 import torch
 
 from glace.kernels.compile import set_threads
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    of_process = getattr(os, "sched_getaffinity", None)
+    return len(of_process(0)) if of_process else os.cpu_count() or 1
 
 
 @contextlib.contextmanager
