@@ -1,17 +1,22 @@
 """Every benchmark runs at a tiny size, and what it compares is comparable."""
 
+import itertools
 import json
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks import bounds, common, reference, scaling, search, stages, step_cost, time_to_quality
+from benchmarks import bounds, common, no_loss, reference, scaling, search, stages, step_cost, time_to_quality
 from benchmarks.yardstick import Yardstick, symmetric_kl
+from glace.estimator.choice import START
 from glace.estimator.estimator import GLACE, PublishedGLACE
+from glace.estimator.settings import Settings
 from glace.gaussian.dissimilarity import Gaussian, named
+from glace.graph.split import split_edges
 from glace.model.heads import VARIANCE_FLOOR
 from glace.model.objective import batch_loss
+from glace.rng import Streams
 from glace.training.threads import using_threads
 from tests.conftest import small
 
@@ -107,7 +112,7 @@ def test_reference(tmp_path, here, capsys):
     reference.main(
         scale=0,
         hidden=32,
-        planted_edges=1024,
+        planted_edges=[1024, 2048],
         edges=[1024],
         dataset="wordnet-nouns",
         rounds=1,
@@ -115,9 +120,41 @@ def test_reference(tmp_path, here, capsys):
     )
     found = records(tmp_path, "reference")
     assert [each["asked"] for each in found] == ["speed", *["learning"] * 4]
-    assert all(0.4 < each["auc"] <= 1 and each["seconds"] > 0 for each in found[1:])
+    for each in found[1:]:
+        drawn = [1024, 2048] if each["name"] == "planted" else [1024]
+        assert [point["edges"] for point in each["points"]] == drawn
+        assert all(0.4 < point["auc"] <= 1 and point["seconds"] > 0 for point in each["points"])
     assert "edges/s" in capsys.readouterr().out
     assert found[0]["provenance"]["versions"]
+
+
+def test_no_loss(tmp_path, capsys):
+    no_loss.main(dataset=["planted"], option="max_steps=20 hidden=32", seeds=2, results=tmp_path)
+    found = records(tmp_path, "no_loss")
+    assert [(each["path"], each["seed"]) for each in found] == [
+        ("plain", 0),
+        ("fast", 0),
+        ("plain", 1),
+        ("fast", 1),
+    ]
+    assert all(0.5 < each["auc"] < 1 for each in found)
+    assert "±" in capsys.readouterr().out
+
+
+def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
+    split = split_edges(planted, Streams(0).numpy("split"))
+    options = {**START, "neighbors": "none", "batch": 4, "pool": 2, "max_steps": 3, "dim": 8, "hidden": 16}
+    moved = {}
+    for path in no_loss.PATHS:
+        trainer = no_loss.trainer_of(path, split, Settings.of(options))
+        rows = [trainer.network.weights()["encoders.first.input.weight"].copy()]
+        for _ in range(3):
+            trainer._step()
+            rows.append(trainer.network.weights()["encoders.first.input.weight"].copy())
+        steps = [(after != before).any(axis=1) for before, after in itertools.pairwise(rows)]
+        moved[path] = steps[0] & ~steps[1] & ~steps[2]
+    assert moved["fast"].any(), "a row rests that only the first batch touched"
+    assert not moved["plain"].any()
 
 
 def test_step_cost(tmp_path, capsys):
