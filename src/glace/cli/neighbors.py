@@ -40,9 +40,9 @@ def neighbors(
     if of is not None:
         queries, exclude = load_embedding(of), None
     else:
-        exclude = [embedding.ids.position(embedding.ids.parse(str(node)))]
-        queries = embedding.take(np.array(exclude))
-    places, near = embedding.nearest_to(queries, k, by, exclude)
+        place = embedding.ids.position(embedding.ids.parse(str(node)))
+        queries, exclude = embedding.take(np.array([place])), [[place]]
+    places, near = embedding.nearest_to(queries, k, by, exclude=exclude)
     answers = _answers(embedding, queries, places.tolist(), near)
     columns = ["of", "id", "dissimilarity", "probability"][0 if of is not None else 1 :]
     shown = [

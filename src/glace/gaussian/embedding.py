@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -75,29 +76,68 @@ class Embedding:
         own, context = self.gaussian[nodes], None if self.context is None else self.context[nodes]
         return replace(self, ids=self.ids.take(nodes), mean=own.mean, variance=own.variance, context=context)
 
-    def neighbors(self, node: NodeId, k: int = 10, by: str = "edge") -> Neighbors:
-        """The k nodes nearest to a node, itself excluded, by exact search over all; see `nearest_to`."""
+    def neighbors(
+        self,
+        node: NodeId,
+        k: int = 10,
+        by: str = "edge",
+        measure: str | None = None,
+        exclude: Sequence[NodeId] = (),
+        among: npt.NDArray[np.bool_] | None = None,
+    ) -> Neighbors:
+        """The k nodes nearest to a node, itself and those to `exclude` left out, by exact search; see `nearest_to`."""
         place = self.ids.position(node)
-        rows, dissimilarities = self.nearest_to(self.take(np.array([place])), k, by, exclude=[place])
-        return Neighbors([self.ids[row] for row in rows[0]], dissimilarities[0])
+        left_out = [place, *self.ids.positions(list(exclude)).tolist()]
+        rows, near = self.nearest_to(self.take(np.array([place])), k, by, measure, [left_out], among)
+        found = rows[0] >= 0
+        return Neighbors([self.ids[row] for row in rows[0][found]], near[0][found])
 
     def nearest_to(
-        self, queries: "Embedding", k: int = 10, by: str = "edge", exclude: Sequence[int] | None = None
+        self,
+        queries: "Embedding",
+        k: int = 10,
+        by: str = "edge",
+        measure: str | None = None,
+        exclude: Sequence[nearest.Places | Sequence[int]] | None = None,
+        among: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Positions (Q, k) and dissimilarities (Q, k) of the nodes nearest to each node of another embedding.
 
         By `edge` these are the likely targets of an edge from the node, by `similarity` the nodes whose own
-        Gaussian is like its own. The two differ for second-order proximity only, which has a context.
-        `exclude[q]`, a position, is no answer to query q.
+        Gaussian is like its own. The two differ for second-order proximity only, which has a context. `measure`
+        is the one they were trained for, unless another is named. The positions `exclude[q]` are no answer to
+        query q, and `among` (n,) is True where a node may be an answer. Where there are fewer than k, -1 and
+        infinity stand for the rest. Equally near nodes come in the order of their positions.
         """
         if by not in NEARNESS:
             raise InputError(f"by must be {' or '.join(NEARNESS)}, not {by!r}")
         if queries.mean.shape[1] != self.mean.shape[1] or (queries.context is None) != (self.context is None):
             raise InputError(f"{queries!r} and {self!r} are not of one model")
+        if among is not None and (among.dtype != np.bool_ or among.shape != (len(self),)):
+            raise InputError(f"among must be {len(self):,} times True or False, one a node")
+        chosen = self.measure if measure is None else named(measure)
+        if chosen.needs_variance and self.variance is None:
+            raise InputError(f"{chosen.name} needs variances, and these are points; they have `dot` only")
+        source = queries._as(chosen, by).source
+        return self._targets(chosen, by).nearest(source, k, exclude, among)
+
+    def _as(self, measure: Dissimilarity, by: str) -> Roles:
+        """All nodes as what they are compared as."""
+        own = self.gaussian if measure.needs_variance else Gaussian(self.mean, None)
         if by == "similarity":
-            own = [Roles(each.gaussian, each.gaussian) for each in (queries, self)]
-            return nearest.nearest(self.measure, own[0], own[1], k, exclude)
-        return nearest.nearest(self.measure, queries.roles, self.roles, k, exclude)
+            return Roles(own, own)
+        return roles(measure, own, self.context)
+
+    def _targets(self, measure: Dissimilarity, by: str) -> nearest.Targets:
+        """What is searched, prepared at the first search."""
+        if (measure.name, by) not in self._prepared:
+            judged = self._as(measure, by)
+            self._prepared[measure.name, by] = nearest.Targets(measure, judged.target, judged.scale)
+        return self._prepared[measure.name, by]
+
+    @cached_property
+    def _prepared(self) -> dict[tuple[str, str], nearest.Targets]:
+        return {}
 
     def dissimilarities(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> npt.NDArray[np.float64]:
         """(P,) of pairs of ids, from the first to the second."""
