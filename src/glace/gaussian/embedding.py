@@ -109,20 +109,25 @@ class Embedding:
         query q, and `among` (n,) is True where a node may be an answer. Where there are fewer than k, -1 and
         infinity stand for the rest. Equally near nodes come in the order of their positions.
         """
-        if by not in NEARNESS:
-            raise InputError(f"by must be {' or '.join(NEARNESS)}, not {by!r}")
         if queries.mean.shape[1] != self.mean.shape[1] or (queries.context is None) != (self.context is None):
             raise InputError(f"{queries!r} and {self!r} are not of one model")
         if among is not None and (among.dtype != np.bool_ or among.shape != (len(self),)):
             raise InputError(f"among must be {len(self):,} times True or False, one a node")
-        chosen = self.measure if measure is None else named(measure)
-        if chosen.needs_variance and self.variance is None:
-            raise InputError(f"{chosen.name} needs variances, and these are points; they have `dot` only")
-        source = queries._as(chosen, by).source
+        chosen = self.measure_of(measure)
+        source = queries.roles_by(chosen, by).source
         return self._targets(chosen, by).nearest(source, k, exclude, among)
 
-    def _as(self, measure: Dissimilarity, by: str) -> Roles:
-        """All nodes as what they are compared as."""
+    def measure_of(self, name: str | None) -> Dissimilarity:
+        """The measure of this name, or the one the nodes were trained for; points have no other."""
+        measure = self.measure if name is None else named(name)
+        if measure.needs_variance and self.variance is None:
+            raise InputError(f"{measure.name} needs variances, and these are points; they have `dot` only")
+        return measure
+
+    def roles_by(self, measure: Dissimilarity, by: str) -> Roles:
+        """All nodes as what they are in an `edge`, or each as itself, for `similarity`."""
+        if by not in NEARNESS:
+            raise InputError(f"by must be {' or '.join(NEARNESS)}, not {by!r}")
         own = self.gaussian if measure.needs_variance else Gaussian(self.mean, None)
         if by == "similarity":
             return Roles(own, own)
@@ -131,7 +136,7 @@ class Embedding:
     def _targets(self, measure: Dissimilarity, by: str) -> nearest.Targets:
         """What is searched, prepared at the first search."""
         if (measure.name, by) not in self._prepared:
-            judged = self._as(measure, by)
+            judged = self.roles_by(measure, by)
             self._prepared[measure.name, by] = nearest.Targets(measure, judged.target, judged.scale)
         return self._prepared[measure.name, by]
 

@@ -75,9 +75,7 @@ class Targets:
         are ordered by position. Where a query has fewer than k answers, -1 and infinity stand for the rest; there
         are no more columns than nodes.
         """
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise InputError(f"k must be a whole number of at least 1, not {k!r}")
-        k = min(int(k), len(self) if among is None else int(among.sum()))
+        k = min(checked_count(k), len(self) if among is None else int(among.sum()))
         answers = [
             self._search(queries[rows], k, None if exclude is None else exclude[rows], among)
             for rows in (slice(start, start + QUERIES) for start in range(0, len(queries.mean), QUERIES))
@@ -164,6 +162,13 @@ def nearest(
 ) -> tuple[Places, Values]:
     """`Targets.nearest` for one search: the queries as sources, the nodes as targets."""
     return Targets(measure, nodes.target, nodes.scale).nearest(queries.source, k, exclude, among)
+
+
+def checked_count(k: int) -> int:
+    """A number of answers that can be asked for."""
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise InputError(f"k must be a whole number of at least 1, not {k!r}")
+    return int(k)
 
 
 def wide(gaussian: Gaussian) -> Gaussian:

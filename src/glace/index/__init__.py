@@ -1,0 +1,1 @@
+"""Approximate search for graphs of millions of nodes, with the recall it has."""
