@@ -20,6 +20,79 @@ def link_scores(nearness: npt.NDArray[Any], truth: npt.NDArray[np.bool_]) -> Lin
     return LinkScores(float(roc_auc_score(truth, nearness)), float(average_precision_score(truth, nearness)))
 
 
+class Odds(NamedTuple):
+    """The probability of an edge at a dissimilarity d: sigmoid(slope * (offset - d))."""
+
+    offset: float
+    slope: float = 1.0
+
+    def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        """Of an edge, against a pair that is none, where both are equally many."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.slope * (self.offset - dissimilarities)))
+
+
+UNKNOWN_ODDS = Odds(0.0)
+"""Of embeddings nobody has calibrated."""
+
+
+def calibrated(dissimilarities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_]) -> Odds | None:
+    """The odds that fit known pairs best, half of them edges (Platt's scaling); None if nearer is not likelier.
+
+    Edges count as edges for all but one part in their number plus two, and so do the others: pairs that a threshold
+    tells apart without a fault would else ask for an infinite slope.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    # In standard units: the search for the best fit does not depend on the scale of the measure.
+    center, width = float(dissimilarities.mean()), float(dissimilarities.std())
+    if not width > 0:
+        return None
+    near = (center - dissimilarities) / width
+    doubt = np.where(truth, 1 / (truth.sum() + 2), 1 / ((~truth).sum() + 2))
+    fit = LogisticRegression(C=np.inf, max_iter=1000).fit(
+        np.concatenate([near, near])[:, None],
+        np.concatenate([truth, ~truth]),
+        np.concatenate([1 - doubt, doubt]),
+    )
+    slope, intercept = float(fit.coef_[0, 0]), float(fit.intercept_[0])
+    return Odds(center + width * intercept / slope, slope / width) if slope > 0 else None
+
+
+class Bin(NamedTuple):
+    """Pairs whose probability lies in one part of the range: how many, what was said of them, and what was true."""
+
+    low: float
+    high: float
+    pairs: int
+    said: float
+    true: float
+
+
+def reliability(
+    probabilities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_], bins: int = 10
+) -> list[Bin]:
+    """Pairs by equal parts of the range of probabilities; parts that have none are left out."""
+    place = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
+    found = []
+    for part in np.unique(place).tolist():
+        here = place == part
+        said, true = float(probabilities[here].mean()), float(truth[here].mean())
+        found.append(Bin(part / bins, (part + 1) / bins, int(here.sum()), said, true))
+    return found
+
+
+def calibration_error(bins: list[Bin]) -> float:
+    """The mean difference of what was said and what was true, over pairs: the expected calibration error."""
+    return sum(each.pairs * abs(each.said - each.true) for each in bins) / sum(each.pairs for each in bins)
+
+
+def brier_score(probabilities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_]) -> float:
+    """The mean square of probability minus truth: 0 is perfect, 0.25 what a constant 1/2 has."""
+    return float(((probabilities - truth) ** 2).mean())
+
+
 def auc_difference(
     first: npt.NDArray[np.floating], second: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_]
 ) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.embedding_file import read_embedding, write_embedding
 from glace.ids import NodeIds
+from glace.metrics import Odds
 
 FORMATS = ["parquet", "arrow", "npz"]
 
@@ -24,7 +25,7 @@ def embedding(ids=("a", "b", "c"), dim=4, points=False, context=False):
     name = "dot" if points else "symmetric_kl"
     other = Gaussian(rng.normal(size=shape).astype(np.float32), variance) if context else None
     mean = rng.normal(size=shape).astype(np.float32)
-    return Embedding(NodeIds(list(ids)), mean, variance, name, offset=2.5, context=other)
+    return Embedding(NodeIds(list(ids)), mean, variance, name, Odds(2.5, 0.5), context=other)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -45,7 +46,7 @@ def test_round_trip_keeps_everything(tmp_path, ending, points, context, ids):
         assert after.context is not None
         assert before.context is not None
         np.testing.assert_array_equal(after.context.mean, before.context.mean)
-    assert (after.dissimilarity, after.offset) == (before.dissimilarity, before.offset)
+    assert (after.dissimilarity, after.odds) == (before.dissimilarity, before.odds)
 
 
 def test_parquet_has_fixed_size_lists(tmp_path):
@@ -153,7 +154,7 @@ def test_scores_and_probabilities():
     e = embedding()
     near = e.dissimilarities([("a", "b"), ("b", "c")])
     np.testing.assert_allclose(near, e.dissimilarities_at(np.array([[0, 1], [1, 2]])))
-    np.testing.assert_allclose(e.probabilities(near), 1 / (1 + np.exp(near - 2.5)))
+    np.testing.assert_allclose(e.probabilities(near), 1 / (1 + np.exp(0.5 * (near - 2.5))))
 
 
 def test_spread_grows_with_the_variance_and_points_have_none():
@@ -172,7 +173,8 @@ def test_spread_grows_with_the_variance_and_points_have_none():
         ({"variance": None}, "symmetric_kl needs variances"),
         ({"variance": np.zeros((3, 4), np.float32)}, "variances must be above 0"),
         ({"mean": np.full((3, 4), np.nan, np.float32)}, "must be finite"),
-        ({"offset": float("inf")}, "the offset must be finite"),
+        ({"odds": Odds(float("inf"))}, "the odds must be finite and their slope above 0"),
+        ({"odds": Odds(0.0, 0.0)}, r"slope above 0, not \(0.0, 0.0\)"),
         ({"context": Gaussian(np.ones((3, 2), np.float32), None)}, "the context has the shape"),
     ],
 )

@@ -24,6 +24,7 @@ from glace.graph.split import HeldOut
 from glace.graph.tables import frame_rows
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
+from glace.metrics import Odds
 from glace.model.config import ModelConfig
 from glace.model.inputs import Inputs
 from glace.model.network import Network
@@ -119,6 +120,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 saving.notes = self.choice_.to_json()
             self.history_: History = trainer.run(listener, saving)
             self._remember(graph, trainer.network)
+            self.odds_: Odds = fitting.odds(trainer)
             room = scratch if graph.mapped else np.empty
             self.embedding_: Embedding = self._embed(inputs_of(trainer.network, ordered), ordered.ids, room)
         if back is not None:
@@ -211,8 +213,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     def _embed(self, inputs: Inputs, ids: NodeIds, room: Room) -> Embedding:
         own, context = embed_all(self.network_, inputs, room)
-        measure, offset = self.network_.measure.name, self.network_.offset()
-        return Embedding(ids, own.mean, own.variance, measure, offset, context)
+        return Embedding(ids, own.mean, own.variance, self.network_.measure.name, self.odds_, context)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "network_"):

@@ -23,6 +23,7 @@ from glace.estimator.choice import (
 from glace.estimator.settings import Settings
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
+from glace.metrics import Odds, calibrated
 from glace.model.inputs import Inputs
 from glace.model.network import Network, shape_of
 from glace.sampling.edges import EdgeSampler
@@ -88,6 +89,13 @@ class Fitting:
         trainer.run(listener, is_hopeless=is_hopeless)
         near = self.validation.near(trainer.network, trainer.inputs)
         return Judged(trainer.network.weights(), near, self.validation.truth, looks)
+
+    def odds(self, trainer: Trainer) -> Odds:
+        """The probability of an edge after this run, as held-out edges tell; without any, as training left it."""
+        if self.validation is None:
+            return Odds(trainer.network.offset())
+        far = -self.validation.near(trainer.network, trainer.inputs)
+        return calibrated(far, self.validation.truth) or Odds(trainer.network.offset())
 
     def trainer(self, settings: Settings) -> Trainer:
         """A run from the start, with settings that leave nothing open."""

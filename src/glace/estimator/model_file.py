@@ -19,6 +19,7 @@ from glace.gaussian.embedding_file import (
     from_matrices,
     is_embedding_file,
     matrices,
+    odds_of,
     read_embedding,
     write_embedding,
 )
@@ -74,7 +75,9 @@ def load_model(path: str | Path) -> GLACE:
         model.history_ = History.from_json(metadata["history"])
         model.vocabulary_ = _vocabulary(arrays)
         model.attribute_names_ = _attribute_names(arrays)
-        model.embedding_ = _embedding(path, model.network_, metadata, arrays)
+        # Models of before they were calibrated have the odds they were trained with.
+        model.odds_ = odds_of({"offset": model.network_.offset(), **metadata})
+        model.embedding_ = _embedding(path, model, metadata, arrays)
     except (GlaceError, KeyError, TypeError, ValueError, RuntimeError) as problem:
         if isinstance(problem, FormatError):
             raise
@@ -128,6 +131,7 @@ def _metadata(model: GLACE) -> dict[str, Any]:
         "has_attributes": model.width_ is not None,
         "width": model.network_.shape.width,
         "history": history,
+        **model.odds_._asdict(),
     }
 
 
@@ -161,7 +165,7 @@ def _pack_embedding(embedding: Embedding) -> Arrays:
     return packed | {f"embedding/{name}": matrix for name, matrix in matrices(embedding).items()}
 
 
-def _embedding(path: str | Path, network: Network, metadata: dict[str, Any], arrays: Arrays) -> Embedding:
+def _embedding(path: str | Path, model: GLACE, metadata: dict[str, Any], arrays: Arrays) -> Embedding:
     if "embedding_sha256" in metadata:
         sidecar = sidecar_of(path, metadata["embedding_sha256"])
         if not sidecar.exists():
@@ -171,4 +175,4 @@ def _embedding(path: str | Path, network: Network, metadata: dict[str, Any], arr
         return read_embedding(sidecar)
     ids = unpack_strings("ids", arrays) if "ids/bytes" in arrays else arrays["ids/numbers"]
     columns = {name.removeprefix("embedding/"): array for name, array in arrays.items()}
-    return from_matrices(NodeIds(ids), columns, network.measure.name, network.offset())
+    return from_matrices(NodeIds(ids), columns, model.network_.measure.name, model.odds_)

@@ -115,4 +115,4 @@ def _joined(known: Embedding, unseen: Embedding) -> Embedding:
     if known.context is not None and unseen.context is not None:
         context = stacked([known.context, unseen.context])
     ids: NodeIds = with_unseen(known.ids, len(unseen))
-    return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.offset, context)
+    return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.odds, context)

@@ -13,6 +13,7 @@ from glace.errors import InputError
 from glace.gaussian import nearest
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles
 from glace.ids import NodeId, NodeIds
+from glace.metrics import UNKNOWN_ODDS, Odds
 
 NEARNESS = ("edge", "similarity")
 
@@ -28,8 +29,8 @@ class Neighbors(NamedTuple):
 class Embedding:
     """n Gaussians: `mean` and `variance` (n, L) float32; points (LACE, baselines) have no variance.
 
-    `dissimilarity` names the measure they were trained for, and `offset` is b in the probability of an
-    edge, sigmoid(b - dissimilarity). `context`, of the same shape, is what a node is as the neighbour of
+    `dissimilarity` names the measure they were trained for, and `odds` tells the probability of an edge from it,
+    sigmoid(slope * (offset - dissimilarity)). `context`, of the same shape, is what a node is as the neighbour of
     others; second-order proximity has it, and judges an edge from i to j by i and the context of j.
     """
 
@@ -37,14 +38,14 @@ class Embedding:
     mean: npt.NDArray[np.float32]
     variance: npt.NDArray[np.float32] | None
     dissimilarity: str
-    offset: float = 0.0
+    odds: Odds = UNKNOWN_ODDS
     context: Gaussian | None = None
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 2 or self.mean.shape[0] != len(self.ids):
             raise InputError(f"{len(self.ids):,} ids need a mean of that many rows, not {self.mean.shape}")
-        if not np.isfinite(self.offset):
-            raise InputError(f"the offset must be finite, not {self.offset}")
+        if not (np.isfinite(self.odds).all() and self.odds.slope > 0):
+            raise InputError(f"the odds must be finite and their slope above 0, not {tuple(self.odds)}")
         _check(self.gaussian, self.mean.shape, self.measure)
         if self.context is not None:
             _check(self.context, self.mean.shape, self.measure)
@@ -160,10 +161,8 @@ class Embedding:
         return np.asarray(judged.scale * direct)
 
     def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-        """sigmoid(offset - d): the model's odds that a pair is an edge and not a drawn negative."""
-        from scipy.special import expit
-
-        return np.asarray(expit(self.offset - dissimilarities))
+        """That a pair is an edge, where edges and other pairs are equally many; see docs/concepts.md."""
+        return self.odds.probabilities(dissimilarities)
 
     def spread(self) -> npt.NDArray[np.float64]:
         """(n,) mean log-variance of each node, the width of its Gaussian; see docs/concepts.md for what it says."""

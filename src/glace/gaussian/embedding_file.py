@@ -1,7 +1,7 @@
 """Embeddings as files: Parquet and npz to exchange, Arrow to map into memory, CSV for other programs."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from glace.files import existing, replacing
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.ids import NodeIds
+from glace.metrics import Odds
 
 _KEY = b"glace"
 VERSION = 1
@@ -68,7 +69,7 @@ def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str
 def as_table(embedding: Embedding) -> pa.Table:
     """Columns id, mean and, where there, variance, context_mean, context_variance: lists of fixed size."""
     columns = {name: _lists(matrix) for name, matrix in matrices(embedding).items()}
-    facts = {"dissimilarity": embedding.dissimilarity, "offset": embedding.offset, "format_version": VERSION}
+    facts = {"dissimilarity": embedding.dissimilarity, **embedding.odds._asdict(), "format_version": VERSION}
     table = pa.table({"id": embedding.ids.array, **columns})
     return table.replace_schema_metadata({_KEY: json.dumps(facts)})
 
@@ -79,7 +80,7 @@ def from_table(table: pa.Table) -> Embedding:
     if facts["format_version"] != VERSION:
         raise FormatError(f"format version {facts['format_version']}, but this glace reads version {VERSION}")
     columns = {name: _matrix(table[name]) for name in MATRICES if name in table.column_names}
-    return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], float(facts["offset"]))
+    return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], odds_of(facts))
 
 
 def matrices(embedding: Embedding) -> dict[str, Any]:
@@ -89,13 +90,18 @@ def matrices(embedding: Embedding) -> dict[str, Any]:
     return {name: matrix for name, matrix in zip(MATRICES, values, strict=True) if matrix is not None}
 
 
-def from_matrices(ids: NodeIds, named: dict[str, Any], dissimilarity: str, offset: float) -> Embedding:
+def odds_of(facts: Mapping[str, Any]) -> Odds:
+    """The odds among other facts; files of before they had a slope have one of 1."""
+    return Odds(float(facts["offset"]), float(facts.get("slope", 1.0)))
+
+
+def from_matrices(ids: NodeIds, named: dict[str, Any], dissimilarity: str, odds: Odds) -> Embedding:
     """Back from `matrices`."""
     mean, variance, context_mean, context_variance = (named.get(name) for name in MATRICES)
     if mean is None:
         raise FormatError("there are no means")
     context = None if context_mean is None else Gaussian(context_mean, context_variance)
-    return Embedding(ids, mean, variance, dissimilarity, offset, context)
+    return Embedding(ids, mean, variance, dissimilarity, odds, context)
 
 
 def _lists(matrix: Any) -> pa.Array:
@@ -140,17 +146,18 @@ def _write_npz(embedding: Embedding, path: Path) -> None:
     strings = embedding.ids.are_strings
     ids = string_array(embedding.ids, "id") if strings else embedding.ids.to_numpy()
     arrays = {"ids": ids, **matrices(embedding)}
-    facts = {"dissimilarity": np.array(embedding.dissimilarity), "offset": np.array(embedding.offset)}
+    facts = {name: np.array(value) for name, value in embedding.odds._asdict().items()}
+    facts["dissimilarity"] = np.array(embedding.dissimilarity)
     with path.open("wb") as sink:
         np.savez(sink, allow_pickle=False, **arrays, **facts)
 
 
 def _read_npz(path: Path) -> Embedding:
-    members = read_members(path, ("ids", *MATRICES, "dissimilarity", "offset"))
+    members = read_members(path, ("ids", *MATRICES, "dissimilarity", "offset", "slope"))
     arrays = {name: member.array() for name, member in members.items()}
     columns = {name: _numbers(arrays[name]) for name in MATRICES if name in arrays}
     ids = NodeIds(arrays["ids"].tolist())
-    return from_matrices(ids, columns, str(arrays["dissimilarity"]), float(arrays["offset"]))
+    return from_matrices(ids, columns, str(arrays["dissimilarity"]), odds_of(arrays))
 
 
 def _numbers(array: Any) -> Any:
