@@ -360,6 +360,15 @@ def test_neighbors(glace, folder, model, node):
     assert all(0 < answer["probability"] < 1 for answer in answers)
 
 
+def test_more_neighbors_than_there_are_nodes(glace, folder):
+    glace("neighbors", "people.glace", "node 07", "-k", "100000", "--json", "n.json")
+    answers = record(folder / "n.json")["neighbors"]
+    assert isinstance(answers, list)
+    ids = [str(each) for each in load_embedding("people.glace").ids]
+    assert sorted(answer["id"] for answer in answers) == sorted(set(ids) - {"node 07"})
+    assert all(np.isfinite(answer["dissimilarity"]) for answer in answers)
+
+
 def test_neighbors_of_new_nodes(glace, folder):
     glace("embed", "people.glace", "--attributes", "nodes.csv", "-o", "new.parquet")
     shown = glace("neighbors", "people.glace", "--of", "new.parquet", "-k", "1", "--json", "n.json")

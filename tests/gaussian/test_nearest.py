@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from glace.errors import InputError
 from glace.gaussian import nearest as module
 from glace.gaussian.dissimilarity import MEASURES, Gaussian, Roles, named, roles
-from glace.gaussian.nearest import nearest
+from glace.gaussian.nearest import Targets
 
 
 def gaussians(seed, rows, dim=6):
@@ -22,6 +22,11 @@ def gaussians(seed, rows, dim=6):
 def alone(rows):
     """Nodes without a context: the same as source and as target."""
     return Roles(rows, rows)
+
+
+def nearest(measure, queries, nodes, k, exclude=None, among=None):
+    """The queries as sources, the nodes as targets."""
+    return Targets(measure, nodes.target, nodes.scale).nearest(queries.source, k, exclude, among)
 
 
 def wide(g):
@@ -88,6 +93,12 @@ def test_with_a_context_nodes_are_compared_with_the_context_of_others(name):
     order = np.argsort(brute, axis=1, kind="stable")
     np.testing.assert_array_equal(found, order)
     np.testing.assert_allclose(values, np.take_along_axis(brute, order, 1), rtol=1e-9, atol=1e-12)
+
+
+def test_where_no_node_may_be_an_answer_there_is_none():
+    nodes = gaussians(6, 5)
+    found, values = nearest(named("kl"), alone(nodes[:2]), alone(nodes), 3, among=np.zeros(5, dtype=bool))
+    assert found.shape == values.shape == (2, 0)
 
 
 def brute_force(measure, queries, nodes, k, exclude, among):

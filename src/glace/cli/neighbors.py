@@ -67,4 +67,5 @@ def _answers(
         }
         for query, row in enumerate(places)
         for rank, place in enumerate(row)
+        if place >= 0  # fewer are there than were asked for
     ]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, Roles
+from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian
 
 BLOCK, QUERIES = 16_384, 256
 """Nodes and queries compared at a time: a block of dissimilarities takes 16 MB."""
@@ -76,12 +76,12 @@ class Targets:
         are no more columns than nodes.
         """
         k = min(checked_count(k), len(self) if among is None else int(among.sum()))
+        if k == 0 or not len(queries.mean):
+            return np.empty((len(queries.mean), k), dtype=np.int64), np.empty((len(queries.mean), k))
         answers = [
             self._search(queries[rows], k, None if exclude is None else exclude[rows], among)
             for rows in (slice(start, start + QUERIES) for start in range(0, len(queries.mean), QUERIES))
         ]
-        if not answers or k == 0:
-            return np.empty((len(queries.mean), k), dtype=np.int64), np.empty((len(queries.mean), k))
         places, near = (np.vstack(part) for part in zip(*answers, strict=True))
         return places, self.scale * near
 
@@ -150,18 +150,6 @@ class Best:
         kept = rank < k
         self.places[queries[kept], rank[kept]] = places[kept]
         self.values[queries[kept], rank[kept]] = values[kept]
-
-
-def nearest(
-    measure: Dissimilarity,
-    queries: Roles,
-    nodes: Roles,
-    k: int,
-    exclude: Sequence[Places | Sequence[int]] | None = None,
-    among: npt.NDArray[np.bool_] | None = None,
-) -> tuple[Places, Values]:
-    """`Targets.nearest` for one search: the queries as sources, the nodes as targets."""
-    return Targets(measure, nodes.target, nodes.scale).nearest(queries.source, k, exclude, among)
 
 
 def checked_count(k: int) -> int:
