@@ -88,6 +88,50 @@ def calibration_error(bins: list[Bin]) -> float:
     return sum(each.pairs * abs(each.said - each.true) for each in bins) / sum(each.pairs for each in bins)
 
 
+class Calibration(NamedTuple):
+    """What probabilities are worth: those of `pairs` known pairs, each said by odds that were fitted to others."""
+
+    pairs: int
+    brier: float
+    error: float
+    bins: list[Bin]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**self._asdict(), "bins": [list(each) for each in self.bins]}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Calibration":
+        """Back from `to_json`."""
+        bins = [Bin(*each) for each in values["bins"]]
+        return cls(int(values["pairs"]), float(values["brier"]), float(values["error"]), bins)
+
+
+def judged(probabilities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_]) -> Calibration:
+    """What these probabilities of known pairs are worth."""
+    bins = reliability(probabilities, truth)
+    return Calibration(len(truth), brier_score(probabilities, truth), calibration_error(bins), bins)
+
+
+def cross_calibrated(
+    dissimilarities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_], folds: int = 5
+) -> Calibration | None:
+    """What the odds of `calibrated` are worth: each fifth of the pairs is judged by odds of the others.
+
+    Pairs of one kind should stand together, as each fifth takes every fifth pair. None where any of the fits is.
+    """
+    fold, said = np.arange(len(truth)) % folds, np.empty(len(truth))
+    for each in range(folds):
+        here = fold == each
+        if len({*truth[~here].tolist()}) < 2:
+            return None
+        odds = calibrated(dissimilarities[~here], truth[~here])
+        if odds is None:
+            return None
+        said[here] = odds.probabilities(dissimilarities[here])
+    return judged(said, truth)
+
+
 def brier_score(probabilities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_]) -> float:
     """The mean square of probability minus truth: 0 is perfect, 0.25 what a constant 1/2 has."""
     return float(((probabilities - truth) ** 2).mean())

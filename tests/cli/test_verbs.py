@@ -49,7 +49,8 @@ def gaussians(path: str) -> dict[object, tuple[bytes, bytes]]:
 
 def load_embedding_csv(path: Path) -> np.ndarray:
     table = pyarrow.csv.read_csv(path)
-    return np.column_stack([table[name].to_numpy() for name in table.column_names[1:]])
+    # A node that comes without its edges is less certain, and no other.
+    return np.column_stack([table[name].to_numpy() for name in table.column_names if "_" in name])
 
 
 # Starting
@@ -336,7 +337,8 @@ def test_export_to_csv(glace):
     table, known = pyarrow.csv.read_csv("out.csv"), load_embedding("people.glace")
     assert known.variance is not None
     columns = [f"{part}_{place}" for part in ("mean", "variance") for place in range(4)]
-    assert table.column_names == ["id", *columns]
+    assert table.column_names == ["id", "certainty", *columns]
+    np.testing.assert_array_equal(table["certainty"].to_numpy().astype(np.float32), known.certainty)
     np.testing.assert_array_equal(
         np.column_stack([table[name].to_numpy() for name in columns]).astype(np.float32),
         np.hstack([known.mean, known.variance]),
@@ -369,6 +371,32 @@ def test_more_neighbors_than_there_are_nodes(glace, folder):
     assert all(np.isfinite(answer["dissimilarity"]) for answer in answers)
 
 
+def test_neighbors_that_are_not_joined_yet(glace, folder):
+    model = load("people.glace")
+    assert model.graph_ is not None
+    place = model.graph_.ids.position("node 01")
+    joined = {model.graph_.ids[other] for other in model.graph_.neighbors_of(place).tolist()}
+    shown = glace("neighbors", "people.glace", "node 01", "-k", "60", "--unknown")
+    assert {line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]} == set(names()) - joined - {
+        "node 01"
+    }
+    glace("export", "people.glace", "-o", "e.parquet")
+    assert main.run(["neighbors", "e.parquet", "node 01", "--unknown"]) == 2
+
+
+def test_neighbors_with_a_label_and_by_another_measure(glace, folder):
+    rows = [f"{node},{number % 3}.5,{'odd' if number % 2 else 'even'}" for number, node in enumerate(names())]
+    write_csv(folder / "labelled.csv", "id,a,label", rows)
+    glace("fit", "--edges", "edges.csv", "--attributes", "labelled.csv", *FAST, "-q", "-o", "l.glace")
+    shown = glace(
+        "neighbors", "l.glace", "node 01", "-k", "60", "--label", "odd", "--measure", "wasserstein2"
+    )
+    listed = [line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]]
+    embedding = load_embedding("l.glace")
+    odd = np.arange(NODES) % 2 == 1
+    assert listed == embedding.neighbors("node 01", 60, measure="wasserstein2", among=odd).ids
+
+
 def test_neighbors_of_new_nodes(glace, folder):
     glace("embed", "people.glace", "--attributes", "nodes.csv", "-o", "new.parquet")
     shown = glace("neighbors", "people.glace", "--of", "new.parquet", "-k", "1", "--json", "n.json")
@@ -382,15 +410,19 @@ def test_score_of_one_pair(glace, folder):
     shown = glace("score", "people.glace", "node 01", "node 05", "--json", "s.json")
     known = load_embedding("people.glace")
     near = known.dissimilarities([("node 01", "node 05")])
-    assert re.search(rf"node 01 +node 05 +{near[0]:.4f} +{known.probabilities(near)[0]:.4f}", shown)
-    assert record(folder / "s.json")["pairs"] == [
-        {
-            "source": "node 01",
-            "target": "node 05",
-            "dissimilarity": near[0],
-            "probability": known.probabilities(near)[0],
-        }
-    ]
+    places = known.ids.positions(["node 01", "node 05"])[None]
+    assert known.certainty is not None
+    facts = {
+        "source": "node 01",
+        "target": "node 05",
+        "dissimilarity": near[0],
+        "by_spread": known.by_spread_at(places)[0],
+        "probability": known.probabilities(near)[0],
+        "certainty": known.certainty[places].mean(),
+    }
+    figures = " +".join(f"{value:.4f}" for value in list(facts.values())[2:])
+    assert re.search(rf"node 01 +node 05 +{figures}", shown)
+    assert record(folder / "s.json")["pairs"] == [facts]
 
 
 @pytest.mark.parametrize(
@@ -408,6 +440,51 @@ def test_score_of_a_file(glace, model, pairs, ending):
     )
     np.testing.assert_array_equal(table["dissimilarity"].to_numpy(), near)
     np.testing.assert_array_equal(table["probability"].to_numpy(), known.probabilities(near))
+
+
+# links
+
+
+def test_links_of_the_graph(glace, folder):
+    shown = glace("links", "people.glace", "--top", "30", "-o", "links.csv", "--json", "l.json")
+    table, model = pyarrow.csv.read_csv("links.csv"), load("people.glace")
+    found = model.links(top=30)
+    assert table.column_names == ["source", "target", "dissimilarity", "probability", "certainty"]
+    assert table["source"].to_pylist() == found.source
+    assert table["target"].to_pylist() == found.target
+    assert f"{found.source[0]}   {found.target[0]}" in shown
+    assert "... 30 in all\nof " in shown
+    assert re.search(
+        r"of \d+ held-out pairs, half of them edges, the probabilities were off by 0\.\d+", shown
+    )
+    written = record(folder / "l.json")
+    assert len(written["links"]) == 30  # type: ignore[arg-type]
+    assert {"pairs", "brier", "error", "bins"} == set(written["calibration"])  # type: ignore[call-overload]
+
+
+def test_links_of_a_node(glace):
+    shown = glace("links", "numbered.glace", "7", "--top", "4")
+    for other in load("numbered.glace").links(7, top=4).target:
+        assert re.search(rf"^ *7 +{other} ", shown, re.MULTILINE)
+
+
+def test_links_of_a_model_of_a_folder(glace, folder):
+    glace("convert", *TABLES, "-o", "g.graph")
+    glace("fit", "g.graph", *FAST, "-q", "-o", "disk.glace")
+    glace("links", "disk.glace", "--top", "5", "--edges", "edges.csv", "-o", "l.csv")
+    pairs = pyarrow.csv.read_csv("l.csv").select(["source", "target"]).to_pylist()
+    known = {tuple(line.split(",")[:2]) for line in (folder / "edges.csv").read_text().splitlines()}
+    assert len(pairs) == 5
+    assert not {(pair["source"], pair["target"]) for pair in pairs} & known
+
+
+def test_embedding_nodes_that_are_unlike_the_training(glace, folder):
+    write_csv(folder / "new.csv", "id,text", ["a,cat dog fur", "b,gizmo flux", "c,"])
+    shown = glace("embed", "texts.glace", "--texts", "new.csv", "-o", "new.parquet", "--json", "e.json")
+    assert "mind: 2 of 3 nodes are unlike those of the training graph (first: 'b', 100 %" in shown
+    written = record(folder / "e.json")["novelty"]
+    assert [each["id"] for each in written] == ["a", "b", "c"]  # type: ignore[attr-defined]
+    assert [each["unseen"] for each in written] == [0, 1, 1]  # type: ignore[attr-defined]
 
 
 # datasets

@@ -1,13 +1,17 @@
 """`glace embed`: Gaussians of nodes the model never saw."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glace.cli.arguments import Json, ModelFile, NoHeader, Quiet, Threads, check_outputs
 from glace.cli.screen import Screen, file_size
 from glace.errors import InputError
+
+if TYPE_CHECKING:
+    from glace.estimator.estimator import GLACE
+    from glace.gaussian.embedding import Embedding
 
 
 def embed(
@@ -43,7 +47,28 @@ def embed(
     rows = read_rows(path, role, header=not no_header, width=fitted.width_, names=fitted.attribute_names_)
     embedding = fitted.transform(rows.values, ids=rows.ids.array)
     write_embedding(embedding, output)
-    Screen(quiet).say(f"wrote {output}: {embedding!r} ({file_size(output)})")
+    screen = Screen(quiet)
+    screen.say(f"wrote {output}: {embedding!r} ({file_size(output)})")
+    novelty = _novelty(fitted, rows.values, embedding, screen)
     if json:
-        facts = provenance(model=str(model), rows=str(path))
-        Record("embed", {"nodes": len(embedding), "dimensions": embedding.mean.shape[1]}, facts).write(json)
+        values = {"nodes": len(embedding), "dimensions": embedding.mean.shape[1], "novelty": novelty}
+        Record("embed", values, provenance(model=str(model), rows=str(path))).write(json)
+
+
+def _novelty(
+    model: "GLACE", rows: Any, embedding: "Embedding", screen: Screen
+) -> list[dict[str, Any]] | None:
+    """How unlike the training nodes each is, and a line about those that are; nothing from a model of old."""
+    if model.common_ is None:
+        return None
+    found = model.novelty(rows)
+    high = found.is_high().nonzero()[0].tolist()
+    if high:
+        first = high[0]
+        screen.say(
+            f"mind: {len(high):,} of {len(embedding):,} nodes are unlike those of the training graph (first: "
+            f"{embedding.ids[first]!r}, {100 * found.unseen[first]:.0f} % of what describes it was never seen "
+            "there); do not rely on what is said of them"
+        )
+    columns = (embedding.ids, found.unseen.tolist(), found.rank.tolist())
+    return [{"id": node, "unseen": unseen, "rank": rank} for node, unseen, rank in zip(*columns, strict=True)]

@@ -20,6 +20,7 @@ from glace.cli import (
     export,
     fit,
     info,
+    links,
     neighbors,
     report,
     reproduce,
@@ -46,6 +47,7 @@ app.command("convert")(convert.convert)
 app.command("fit")(fit.fit)
 app.command("embed")(embed.embed)
 app.command("neighbors")(neighbors.neighbors)
+app.command("links")(links.links)
 app.command("score")(score.score)
 app.command("export")(export.export)
 app.add_typer(datasets.app, name="datasets")

@@ -11,6 +11,7 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.gaussian.embedding import Embedding
+    from glace.graph.graph import Graph
 
 
 def neighbors(
@@ -24,25 +25,37 @@ def neighbors(
         str,
         typer.Option(help="Likely targets of an `edge`, or `similarity` of the nodes; same for first order."),
     ] = "edge",
+    measure: Annotated[
+        str | None,
+        typer.Option(help="kl, symmetric_kl, wasserstein2 or dot in place of the one trained for."),
+    ] = None,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="Leave out the nodes that NODE has an edge to already.")
+    ] = False,
+    label: Annotated[str | None, typer.Option(help="Nodes with this label only.")] = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Show the nodes nearest to a node, or to each of some new ones, by exact search."""
     import numpy as np
 
-    from glace.estimator.model_file import load_embedding
+    from glace.estimator.model_file import load_embedding, load_with_graph
     from glace.records import Record, provenance
 
     if (node is None) == (of is None):
         raise InputError("give the id of a node, or --of FILE with new nodes; one of them")
+    if unknown and of is not None:
+        raise InputError("--unknown goes with the id of a node: new nodes have no edges; leave it out")
     check_outputs(json, inputs=[model, of])
-    embedding = load_embedding(model)
+    embedding, graph = load_with_graph(model)
     if of is not None:
         queries, exclude = load_embedding(of), None
     else:
         place = embedding.ids.position(embedding.ids.parse(str(node)))
-        queries, exclude = embedding.take(np.array([place])), [[place]]
-    places, near = embedding.nearest_to(queries, k, by, exclude=exclude)
+        joined = _of_graph(graph, model, "--unknown").neighbors_of(place).tolist() if unknown else []
+        queries, exclude = embedding.take(np.array([place])), [[place, *joined]]
+    among = None if label is None else _of_graph(graph, model, "--label").has_label(label)
+    places, near = embedding.nearest_to(queries, k, by, measure, exclude, among)
     answers = _answers(embedding, queries, places.tolist(), near)
     columns = ["of", "id", "dissimilarity", "probability"][0 if of is not None else 1 :]
     shown = [
@@ -51,6 +64,12 @@ def neighbors(
     Screen(quiet).table(columns, shown)
     if json:
         Record("neighbors", {"neighbors": answers}, provenance(model=str(model))).write(json)
+
+
+def _of_graph(graph: "Graph | None", model: Path, option: str) -> "Graph":
+    if graph is None:
+        raise InputError(f"{option} needs the edges and labels of the graph, which {model} does not keep")
+    return graph
 
 
 def _answers(

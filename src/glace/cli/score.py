@@ -25,14 +25,14 @@ def score(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Score pairs of nodes: dissimilarity, and the model's probability of an edge from source to target."""
+    """Score pairs of nodes: dissimilarity, what of it is by unequal spread, probability of an edge, certainty."""
     import pyarrow as pa
 
     from glace.estimator.model_file import load_embedding
     from glace.records import Record, provenance
 
     check_outputs(output, json, inputs=[model, pairs])
-    _check_ending(output)
+    check_table_name(output)
     embedding = load_embedding(model)
     wanted = _pairs(embedding.ids, nodes or [], pairs, no_header)
     near = embedding.dissimilarities_at(wanted)
@@ -40,15 +40,18 @@ def score(
         "source": embedding.ids.array.take(pa.array(wanted[:, 0])),
         "target": embedding.ids.array.take(pa.array(wanted[:, 1])),
         "dissimilarity": near,
+        "by_spread": embedding.by_spread_at(wanted),
         "probability": embedding.probabilities(near),
     }
+    if embedding.certainty is not None:
+        columns["certainty"] = embedding.certainty[wanted].mean(axis=1)
     table, screen = pa.table(columns), Screen(quiet)
     rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
     screen.table(list(columns), [(str(a), str(b), *rest) for a, b, *rest in rows])
     if len(wanted) > SHOWN:
         screen.say(f"... {len(wanted):,} pairs in all" + ("" if output else "; -o FILE writes them"))
     if output:
-        _write(table, output)
+        write_table(table, output)
         screen.say(f"wrote {output}")
     if json:
         Record("score", {"pairs": table.to_pylist()}, provenance(model=str(model))).write(json)
@@ -67,12 +70,14 @@ def _pairs(ids: Any, nodes: list[str], file: Path | None, no_header: bool) -> An
     return read_pairs(file, ids, header=not no_header)
 
 
-def _check_ending(output: Path | None) -> None:
+def check_table_name(output: Path | None) -> None:
+    """Raise unless a table can be written under this name."""
     if output is not None and output.suffix not in (".csv", ".parquet"):
         raise InputError(f"cannot write {output}: its name must end in .csv or .parquet")
 
 
-def _write(table: Any, output: Path) -> None:
+def write_table(table: Any, output: Path) -> None:
+    """Write an Arrow table as .csv or .parquet."""
     import pyarrow.csv
     import pyarrow.parquet
 

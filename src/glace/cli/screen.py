@@ -62,6 +62,16 @@ class Screen:
             bars.update(task, completed=1.0)  # early stopping ends a run before its limit
 
     @contextlib.contextmanager
+    def progress(self, what: str) -> Iterator[Callable[[float], None]]:
+        """A bar for one long piece of work, gone when it is done; gives the callback that takes the share done."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        parts = (TextColumn(what), BarColumn(bar_width=24), TimeRemainingColumn())
+        with Progress(*parts, console=self.console, disable=self.quiet, transient=True) as bars:
+            task = bars.add_task(what, total=1.0)
+            yield lambda share: bars.update(task, completed=share)
+
+    @contextlib.contextmanager
     def grid(self, total: int) -> Iterator[Callable[[int, str], None]]:
         """A bar for many runs; gives the callback that takes how many are done and a line about the last."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -1,17 +1,14 @@
 """The Gaussians of all nodes, encoded block by block into memory or onto disk."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from glace.disk import blocks
+from glace.gaussian.certainty import Room
 from glace.gaussian.dissimilarity import Gaussian
 from glace.model.inputs import Inputs
 from glace.model.network import ENCODE_ROWS, Network
-
-Room = Callable[[tuple[int, ...], Any], Any]
-"""What gives an array of a shape and a type to write to: `np.empty`, or `glace.disk.scratch`."""
 
 
 def embed_all(network: Network, inputs: Inputs, room: Room) -> tuple[Gaussian, Gaussian | None]:

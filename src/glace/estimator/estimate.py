@@ -54,7 +54,9 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
         parts["temporary files"] = held.scratch * validated + sizes.gaussians
     else:
         parts["while edges are held out"] = held.holding_out * validated
-    return {**parts, "peak memory, about": LIBRARIES + peak, "model file": sizes.weights + sizes.gaussians}
+    edges = 0.0 if graph.mapped else _bytes(graph.adjacency)
+    file = sizes.weights + sizes.gaussians + edges
+    return {**parts, "peak memory, about": LIBRARIES + peak, "model file": file}
 
 
 def _settled(model: GLACE, graph: Graph) -> Settings:

@@ -1,6 +1,7 @@
 """GLACE and LACE: fit on a graph, transform new attributes, save, load."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,19 +15,23 @@ from sklearn.base import BaseEstimator
 from glace.disk import scratch
 from glace.errors import InputError
 from glace.estimator.choice import Choice
-from glace.estimator.embedding import Room, embed_all
+from glace.estimator.embedding import embed_all
 from glace.estimator.fitting import Fitting, inputs_of
+from glace.estimator.novelty import Common, Novelty, known_by_rows, known_of
 from glace.estimator.settings import RunConfig, Settings
 from glace.files import check_writable
+from glace.gaussian.certainty import Known, Reference, Room
+from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, checked_matrix
 from glace.graph.split import HeldOut
 from glace.graph.tables import frame_rows
 from glace.graph.text import TextVocabulary
-from glace.ids import NodeIds
-from glace.metrics import Odds
+from glace.ids import NodeId, NodeIds
+from glace.index.approximate import Index
+from glace.index.links import Links, likely_links, links_of
+from glace.metrics import Calibration, Odds
 from glace.model.config import ModelConfig
-from glace.model.inputs import Inputs
 from glace.model.network import Network
 from glace.sampling.config import SamplingConfig
 from glace.training import checkpoint as checkpoints
@@ -43,7 +48,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     The options are explained in docs/parameters.md, and by `glace fit --help`. After `fit` there are
     `embedding_` (the Gaussians of the graph's nodes, in its order), `history_` (looks at held-out edges),
-    `choice_` (what was decided for the options left to `auto`) and `network_`.
+    `choice_` (what was decided for the options left to `auto`), `calibration_` (what its probabilities are
+    worth), `graph_` (the edges and labels, unless they lie on disk) and `network_`. Nodes of `embedding_` and
+    of `transform` have a certainty, and `novelty` tells whether new ones are like those of the graph.
 
     >>> import glace
     >>> graph = glace.datasets.planted(200, communities=4, attributes=80, words=8)
@@ -120,9 +127,15 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 saving.notes = self.choice_.to_json()
             self.history_: History = trainer.run(listener, saving)
             self._remember(graph, trainer.network)
-            self.odds_: Odds = fitting.odds(trainer)
+            odds, calibration = fitting.odds(trainer)
+            self.odds_: Odds = odds
+            self.calibration_: Calibration | None = calibration
             room = scratch if graph.mapped else np.empty
-            self.embedding_: Embedding = self._embed(inputs_of(trainer.network, ordered), ordered.ids, room)
+            nodes = embed_all(trainer.network, inputs_of(trainer.network, ordered), room)
+            known = known_of(ordered)
+            self.reference_: Reference | None = Reference.of(nodes[0], known)
+            self.embedding_: Embedding = self._embedding(ordered.ids, *nodes, known, room)
+            self.common_ = Common.learn(trainer.network, self.reference_, ordered, settings.streams)
         if back is not None:
             self.embedding_ = self.embedding_.take(back)
         return self
@@ -141,14 +154,62 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         if hasattr(attributes, "__arrow_c_stream__"):
             own, attributes = frame_rows(attributes, self.attribute_names_)
             ids = own.array if ids is None and own is not None else ids
-        matrix = self._as_trained(self._vectors(attributes))
+        matrix = self._matrix(attributes)
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:
             raise InputError(f"{len(names):,} ids for {matrix.shape[0]:,} rows of attributes; give one a row")
         if len(names) == 0:
             raise InputError("no rows of attributes came; give at least one node to embed")
         with using_threads(self.settings().run.threads):
-            return self._embed(self.network_.inputs(matrix, None), names, np.empty)
+            nodes = embed_all(self.network_, self.network_.inputs(matrix, None), np.empty)
+            return self._embedding(names, *nodes, known_by_rows(matrix), np.empty)
+
+    def novelty(self, attributes: Any) -> Novelty:
+        """How unlike the nodes of the training graph these are; `attributes` as `transform` takes them."""
+        self._check_fitted()
+        if self.common_ is None or self.reference_ is None:
+            raise InputError(
+                "the model does not know what is common: it was saved by an older glace; fit it anew"
+            )
+        if hasattr(attributes, "__arrow_c_stream__"):
+            _, attributes = frame_rows(attributes, self.attribute_names_)
+        texts = attributes if _is_texts(attributes) else None
+        matrix = self._matrix(attributes)
+        with using_threads(self.settings().run.threads):
+            found = self.common_.novelty(self.network_, self.reference_, matrix)
+        if texts is None or self.vocabulary_ is None:
+            return found
+        return found._replace(unseen=np.array(self.vocabulary_.unknown_shares(list(texts))))
+
+    def links(
+        self,
+        node: NodeId | None = None,
+        top: int = 100,
+        *,
+        known: Graph | None = None,
+        approximate: bool = False,
+        progress: Callable[[float], None] | None = None,
+    ) -> Links:
+        """The most probable edges that the graph does not have, of one node or of all nodes, likeliest first.
+
+        Found by exact search, or with `approximate` by an index. `known` are the edges there are, of the same nodes in
+        the same order, where the model does not keep them: after a fit on a graph folder.
+        """
+        self._check_fitted()
+        graph = self.graph_ if known is None else known
+        if graph is None:
+            raise InputError(
+                "the model keeps no edges, as its graph was a folder on disk or it was saved by an older glace; "
+                "give the edges there are (known=..., on the command line --edges FILE)"
+            )
+        embedding = self.embedding_
+        edges = graph.neighborhoods() if embedding.measure.symmetric else graph.adjacency
+        search = Index(embedding).nearest_to if approximate else None
+        if node is None:
+            pairs = likely_links(embedding, edges, top, search, progress)
+        else:
+            pairs = links_of(embedding, edges, embedding.ids.position(node), top, search)
+        return Links.of(embedding, pairs)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
         """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into a file beside it.
@@ -210,16 +271,25 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.width_: int | None = None if graph.attributes is None else graph.num_attributes
         self.vocabulary_: TextVocabulary | None = graph.vocabulary
         self.attribute_names_: tuple[str, ...] | None = graph.attribute_names
+        # A graph on disk may have more edges than memory holds.
+        self.graph_: Graph | None = None if graph.mapped else graph.without_attributes()
 
-    def _embed(self, inputs: Inputs, ids: NodeIds, room: Room) -> Embedding:
-        own, context = embed_all(self.network_, inputs, room)
-        return Embedding(ids, own.mean, own.variance, self.network_.measure.name, self.odds_, context)
+    def _embedding(
+        self, ids: NodeIds, own: Gaussian, context: Gaussian | None, known: Known, room: Room
+    ) -> Embedding:
+        certainty = None if self.reference_ is None else self.reference_.certainty(own, known, room)
+        measure = self.network_.measure.name
+        return Embedding(ids, own.mean, own.variance, measure, self.odds_, context, certainty)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "network_"):
             raise InputError(
                 f"this {type(self).__name__} is not fitted yet; call fit(graph) or glace.load(file)"
             )
+
+    def _matrix(self, attributes: Any) -> Any:
+        """Attributes or texts as the network was trained on them."""
+        return self._as_trained(self._vectors(attributes))
 
     def _vectors(self, attributes: Any) -> Any:
         if not _is_texts(attributes):

@@ -23,7 +23,7 @@ from glace.estimator.choice import (
 from glace.estimator.settings import Settings
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
-from glace.metrics import Odds, calibrated
+from glace.metrics import Calibration, Odds, calibrated, cross_calibrated
 from glace.model.inputs import Inputs
 from glace.model.network import Network, shape_of
 from glace.sampling.edges import EdgeSampler
@@ -90,12 +90,16 @@ class Fitting:
         near = self.validation.near(trainer.network, trainer.inputs)
         return Judged(trainer.network.weights(), near, self.validation.truth, looks)
 
-    def odds(self, trainer: Trainer) -> Odds:
-        """The probability of an edge after this run, as held-out edges tell; without any, as training left it."""
+    def odds(self, trainer: Trainer) -> tuple[Odds, Calibration | None]:
+        """The probability of an edge after this run, and what it is worth, as held-out edges tell.
+
+        Without any, it is as training left it.
+        """
+        as_trained = Odds(trainer.network.offset())
         if self.validation is None:
-            return Odds(trainer.network.offset())
-        far = -self.validation.near(trainer.network, trainer.inputs)
-        return calibrated(far, self.validation.truth) or Odds(trainer.network.offset())
+            return as_trained, None
+        far, truth = -self.validation.near(trainer.network, trainer.inputs), self.validation.truth
+        return calibrated(far, truth) or as_trained, cross_calibrated(far, truth)
 
     def trainer(self, settings: Settings) -> Trainer:
         """A run from the start, with settings that leave nothing open."""

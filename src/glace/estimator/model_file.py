@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from glace import container
 from glace.container import Arrays, pack_strings, unpack_strings
@@ -12,8 +13,10 @@ from glace.disk import is_mapped
 from glace.errors import FormatError, GlaceError, InputError
 from glace.estimator.choice import Choice
 from glace.estimator.estimator import ESTIMATORS, GLACE
+from glace.estimator.novelty import Common
 from glace.estimator.settings import Settings
 from glace.files import sha256_of
+from glace.gaussian.certainty import Reference
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.embedding_file import (
     from_matrices,
@@ -23,8 +26,12 @@ from glace.gaussian.embedding_file import (
     read_embedding,
     write_embedding,
 )
+from glace.graph.categories import Categories
+from glace.graph.graph import Graph, bad_weights
+from glace.graph.sparse import check_sparse
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
+from glace.metrics import Calibration
 from glace.model.network import Network, shape_of
 from glace.training.history import History
 
@@ -44,6 +51,9 @@ def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
         arrays |= {**pack_strings("words", model.vocabulary_.words), "idf": model.vocabulary_.idf}
     if model.attribute_names_ is not None:
         arrays |= pack_strings("columns", model.attribute_names_)
+    if model.graph_ is not None:
+        arrays |= _pack_graph(model.graph_)
+    arrays |= _pack_certainty(model)
     # What lies on disk stays there: it may be more than memory holds.
     large = size > LARGE or is_mapped(model.embedding_.mean)
     if embedding == "beside" or (embedding == "auto" and large):
@@ -77,7 +87,10 @@ def load_model(path: str | Path) -> GLACE:
         model.attribute_names_ = _attribute_names(arrays)
         # Models of before they were calibrated have the odds they were trained with.
         model.odds_ = odds_of({"offset": model.network_.offset(), **metadata})
+        model.calibration_ = _calibration(metadata)
         model.embedding_ = _embedding(path, model, metadata, arrays)
+        model.graph_ = _graph(model, arrays)
+        _set_certainty(model, arrays)
     except (GlaceError, KeyError, TypeError, ValueError, RuntimeError) as problem:
         if isinstance(problem, FormatError):
             raise
@@ -87,9 +100,17 @@ def load_model(path: str | Path) -> GLACE:
 
 def load_embedding(path: str | Path) -> Embedding:
     """The Gaussians of a model file or of an embedding file."""
+    return load_with_graph(path)[0]
+
+
+def load_with_graph(path: str | Path) -> tuple[Embedding, Graph | None]:
+    """The Gaussians of a model file or of an embedding file and, of a model that keeps them, edges and labels."""
     if Path(path).suffix == ".csv":
         raise InputError(f"{path}: a .csv export is for other programs and is not read back; use .parquet")
-    return read_embedding(path) if is_embedding_file(path) else load_model(path).embedding_
+    if is_embedding_file(path):
+        return read_embedding(path), None
+    model = load_model(path)
+    return model.embedding_, model.graph_
 
 
 def sidecar_of(path: str | Path, digest: str) -> Path:
@@ -132,6 +153,7 @@ def _metadata(model: GLACE) -> dict[str, Any]:
         "width": model.network_.shape.width,
         "history": history,
         **model.odds_._asdict(),
+        "calibration": None if model.calibration_ is None else model.calibration_.to_json(),
     }
 
 
@@ -159,10 +181,71 @@ def _attribute_names(arrays: Arrays) -> tuple[str, ...] | None:
     return tuple(unpack_strings("columns", arrays).to_pylist()) if "columns/bytes" in arrays else None
 
 
+def _calibration(metadata: dict[str, Any]) -> Calibration | None:
+    """None without held-out edges, and in files of before it was kept."""
+    found = metadata.get("calibration")
+    return None if found is None else Calibration.from_json(found)
+
+
+def _pack_graph(graph: Graph) -> Arrays:
+    edges = graph.adjacency
+    arrays = {"edges/indptr": edges.indptr, "edges/indices": edges.indices, "edges/weights": edges.data}
+    for name, categories in (("labels", graph.labels), ("types", graph.node_types)):
+        if categories is not None:
+            arrays |= {f"{name}/codes": categories.codes, **pack_strings(f"{name}/names", categories.names)}
+    return arrays
+
+
+def _graph(model: GLACE, arrays: Arrays) -> Graph | None:
+    """The edges and categories; None where the graph was on disk, and in files of before they were kept."""
+    if "edges/indptr" not in arrays:
+        return None
+    count = len(model.embedding_)
+    edges = sp.csr_array((count, count), dtype=np.float32)
+    edges.indptr, edges.indices, edges.data = (
+        arrays[f"edges/{part}"] for part in ("indptr", "indices", "weights")
+    )
+    check_sparse(edges, "the edges")
+    if edges.data.dtype != np.float32 or bad_weights(edges.data).any() or not edges.has_canonical_format:
+        raise FormatError("the edges are not sorted, or their weights not finite and above 0")
+    labels, types = (_categories(name, count, arrays) for name in ("labels", "types"))
+    return Graph(edges, None, model.embedding_.ids, model.directed_, labels, types)
+
+
+def _categories(name: str, count: int, arrays: Arrays) -> Categories | None:
+    if f"{name}/codes" not in arrays:
+        return None
+    codes, names = arrays[f"{name}/codes"], tuple(unpack_strings(f"{name}/names", arrays).to_pylist())
+    if codes.shape != (count,) or codes.dtype != np.int32 or not np.isin(codes, range(-1, len(names))).all():
+        raise FormatError(f"the {name} are not one for each node")
+    return Categories(codes, names)
+
+
+def _pack_certainty(model: GLACE) -> Arrays:
+    reference = model.reference_
+    arrays: Arrays = (
+        {} if reference is None else {f"reference/{name}": each for name, each in vars(reference).items()}
+    )
+    common = {} if model.common_ is None else model.common_.to_arrays()
+    return arrays | {f"common/{name}": array for name, array in common.items()}
+
+
+def _set_certainty(model: GLACE, arrays: Arrays) -> None:
+    """What certainty and novelty are told by; files of before they were have neither."""
+    reference, common = (_under(name, arrays) for name in ("reference", "common"))
+    model.reference_ = Reference.from_arrays(reference, model.embedding_.mean.shape[1]) if reference else None
+    model.common_ = Common.from_arrays(common, model.network_.shape.width) if common else None
+
+
+def _under(name: str, arrays: Arrays) -> Arrays:
+    return {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
+
+
 def _pack_embedding(embedding: Embedding) -> Arrays:
     ids = embedding.ids
     packed = pack_strings("ids", ids.array) if ids.are_strings else {"ids/numbers": ids.to_numpy()}
-    return packed | {f"embedding/{name}": matrix for name, matrix in matrices(embedding).items()}
+    packed |= {f"embedding/{name}": matrix for name, matrix in matrices(embedding).items()}
+    return packed if embedding.certainty is None else {**packed, "embedding/certainty": embedding.certainty}
 
 
 def _embedding(path: str | Path, model: GLACE, metadata: dict[str, Any], arrays: Arrays) -> Embedding:

@@ -4,6 +4,8 @@ import time
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from glace.baselines.attributes import RawAttributes
 from glace.baselines.graph2gauss import Graph2Gauss
 from glace.baselines.graphsage import GraphSAGE
@@ -114,5 +116,8 @@ def _joined(known: Embedding, unseen: Embedding) -> Embedding:
     context = None
     if known.context is not None and unseen.context is not None:
         context = stacked([known.context, unseen.context])
+    certainty = None
+    if known.certainty is not None and unseen.certainty is not None:
+        certainty = np.concatenate([known.certainty, unseen.certainty])
     ids: NodeIds = with_unseen(known.ids, len(unseen))
-    return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.odds, context)
+    return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.odds, context, certainty)

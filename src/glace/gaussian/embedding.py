@@ -31,7 +31,8 @@ class Embedding:
 
     `dissimilarity` names the measure they were trained for, and `odds` tells the probability of an edge from it,
     sigmoid(slope * (offset - dissimilarity)). `context`, of the same shape, is what a node is as the neighbour of
-    others; second-order proximity has it, and judges an edge from i to j by i and the context of j.
+    others; second-order proximity has it, and judges an edge from i to j by i and the context of j. `certainty`
+    (n,), if known, is the share of the training nodes whose place is less certain than a node's.
     """
 
     ids: NodeIds
@@ -40,6 +41,7 @@ class Embedding:
     dissimilarity: str
     odds: Odds = UNKNOWN_ODDS
     context: Gaussian | None = None
+    certainty: npt.NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 2 or self.mean.shape[0] != len(self.ids):
@@ -49,6 +51,8 @@ class Embedding:
         _check(self.gaussian, self.mean.shape, self.measure)
         if self.context is not None:
             _check(self.context, self.mean.shape, self.measure)
+        if self.certainty is not None and self.certainty.shape != (len(self.ids),):
+            raise InputError(f"{len(self.ids):,} ids need as many certainties, not {self.certainty.shape}")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -75,7 +79,15 @@ class Embedding:
     def take(self, nodes: npt.NDArray[np.integer]) -> "Embedding":
         """The Gaussians at these positions, in that order."""
         own, context = self.gaussian[nodes], None if self.context is None else self.context[nodes]
-        return replace(self, ids=self.ids.take(nodes), mean=own.mean, variance=own.variance, context=context)
+        certainty = None if self.certainty is None else self.certainty[nodes]
+        return replace(
+            self,
+            ids=self.ids.take(nodes),
+            mean=own.mean,
+            variance=own.variance,
+            context=context,
+            certainty=certainty,
+        )
 
     def neighbors(
         self,
@@ -160,6 +172,14 @@ class Embedding:
         direct = self.measure.direct(nearest.wide(judged.source[first]), nearest.wide(judged.target[second]))
         return np.asarray(judged.scale * direct)
 
+    def by_spread_at(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+        """(P,) what of `dissimilarities_at` comes from unequal variances; the rest comes from distance."""
+        if self.variance is None:
+            return np.zeros(len(pairs))
+        return replace(
+            self, mean=np.zeros_like(self.mean), context=_centered(self.context)
+        ).dissimilarities_at(pairs)
+
     def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         """That a pair is an edge, where edges and other pairs are equally many; see docs/concepts.md."""
         return self.odds.probabilities(dissimilarities)
@@ -169,6 +189,10 @@ class Embedding:
         if self.variance is None:
             raise InputError("points have no variance; only Gaussians (GLACE) know how certain they are")
         return np.asarray(np.log(self.variance.astype(np.float64)).mean(axis=1))
+
+
+def _centered(gaussian: Gaussian | None) -> Gaussian | None:
+    return None if gaussian is None else Gaussian(np.zeros_like(gaussian.mean), gaussian.variance)
 
 
 def _check(gaussian: Gaussian, shape: tuple[int, ...], measure: Dissimilarity) -> None:

@@ -67,8 +67,9 @@ def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str
 
 
 def as_table(embedding: Embedding) -> pa.Table:
-    """Columns id, mean and, where there, variance, context_mean, context_variance: lists of fixed size."""
-    columns = {name: _lists(matrix) for name, matrix in matrices(embedding).items()}
+    """Columns id, certainty, mean and, where there, variance, context_mean, context_variance: lists of fixed size."""
+    columns = {} if embedding.certainty is None else {"certainty": pa.array(embedding.certainty)}
+    columns |= {name: _lists(matrix) for name, matrix in matrices(embedding).items()}
     facts = {"dissimilarity": embedding.dissimilarity, **embedding.odds._asdict(), "format_version": VERSION}
     table = pa.table({"id": embedding.ids.array, **columns})
     return table.replace_schema_metadata({_KEY: json.dumps(facts)})
@@ -80,6 +81,8 @@ def from_table(table: pa.Table) -> Embedding:
     if facts["format_version"] != VERSION:
         raise FormatError(f"format version {facts['format_version']}, but this glace reads version {VERSION}")
     columns = {name: _matrix(table[name]) for name in MATRICES if name in table.column_names}
+    if "certainty" in table.column_names:
+        columns["certainty"] = _numbers(table["certainty"].to_numpy())
     return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], odds_of(facts))
 
 
@@ -96,12 +99,12 @@ def odds_of(facts: Mapping[str, Any]) -> Odds:
 
 
 def from_matrices(ids: NodeIds, named: dict[str, Any], dissimilarity: str, odds: Odds) -> Embedding:
-    """Back from `matrices`."""
+    """Back from `matrices`, with the certainty under its name."""
     mean, variance, context_mean, context_variance = (named.get(name) for name in MATRICES)
     if mean is None:
         raise FormatError("there are no means")
     context = None if context_mean is None else Gaussian(context_mean, context_variance)
-    return Embedding(ids, mean, variance, dissimilarity, odds, context)
+    return Embedding(ids, mean, variance, dissimilarity, odds, context, named.get("certainty"))
 
 
 def _lists(matrix: Any) -> pa.Array:
@@ -146,6 +149,8 @@ def _write_npz(embedding: Embedding, path: Path) -> None:
     strings = embedding.ids.are_strings
     ids = string_array(embedding.ids, "id") if strings else embedding.ids.to_numpy()
     arrays = {"ids": ids, **matrices(embedding)}
+    if embedding.certainty is not None:
+        arrays["certainty"] = embedding.certainty
     facts = {name: np.array(value) for name, value in embedding.odds._asdict().items()}
     facts["dissimilarity"] = np.array(embedding.dissimilarity)
     with path.open("wb") as sink:
@@ -153,16 +158,18 @@ def _write_npz(embedding: Embedding, path: Path) -> None:
 
 
 def _read_npz(path: Path) -> Embedding:
-    members = read_members(path, ("ids", *MATRICES, "dissimilarity", "offset", "slope"))
+    members = read_members(path, ("ids", *MATRICES, "certainty", "dissimilarity", "offset", "slope"))
     arrays = {name: member.array() for name, member in members.items()}
-    columns = {name: _numbers(arrays[name]) for name in MATRICES if name in arrays}
+    columns = {name: _numbers(arrays[name]) for name in (*MATRICES, "certainty") if name in arrays}
     ids = NodeIds(arrays["ids"].tolist())
     return from_matrices(ids, columns, str(arrays["dissimilarity"]), odds_of(arrays))
 
 
 def _numbers(array: Any) -> Any:
     if array.dtype.kind != "f":
-        raise FormatError(f"means and variances must be floating-point numbers, not {array.dtype}")
+        raise FormatError(
+            f"means, variances and certainties must be floating-point numbers, not {array.dtype}"
+        )
     return array.astype(np.float32, copy=False)
 
 
@@ -176,6 +183,8 @@ def _write_csv(embedding: Embedding, path: Path) -> None:
 
 def _csv_table(embedding: Embedding, rows: slice) -> pa.Table:
     columns = {"id": embedding.ids.array[rows]}
+    if embedding.certainty is not None:
+        columns["certainty"] = pa.array(embedding.certainty[rows])
     for name, matrix in matrices(embedding).items():
         columns |= {f"{name}_{column}": pa.array(matrix[rows, column]) for column in range(matrix.shape[1])}
     return pa.table(columns)

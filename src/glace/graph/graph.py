@@ -145,6 +145,20 @@ class Graph:
         mapped = self.mapped and replace(self.mapped, fingerprint=None)
         return replace(self, attributes=None, attribute_names=None, vocabulary=None, mapped=mapped)
 
+    def neighbors_of(self, node: int) -> npt.NDArray[np.int64]:
+        """The nodes that this one is joined to, whichever way the edge points, ascending."""
+        around = self.neighborhoods()
+        return np.asarray(around.indices[around.indptr[node] : around.indptr[node + 1]], dtype=np.int64)
+
+    def has_label(self, name: str) -> npt.NDArray[np.bool_]:
+        """(n,) whether a node's label is this one; a label that no node can have raises."""
+        if self.labels is None or name not in self.labels.names:
+            known = (
+                "the graph has none" if self.labels is None else f"there are {', '.join(self.labels.names)}"
+            )
+            raise InputError(f"no label {name!r}; {known}")
+        return np.asarray(self.labels.codes == self.labels.names.index(name))
+
     def neighborhoods(self) -> sp.csr_array:
         """(n, n) CSR of the neighbours of each node, whichever way an edge points; two directions add up."""
         if not self.directed:

@@ -49,6 +49,13 @@ class TextVocabulary:
             return sp.csr_array((0, len(self)), dtype=np.float32)
         return sp.csr_array(self._fitted.transform(texts), dtype=np.float32)
 
+    def unknown_shares(self, texts: Sequence[str]) -> list[float]:
+        """The share of each text's words that are not in the vocabulary; 1 where there are no words at all."""
+        _check_texts(texts)
+        analyze, known = self._fitted.build_analyzer(), set(self.words)
+        words = [analyze(text) for text in texts]
+        return [sum(word not in known for word in each) / len(each) if each else 1.0 for each in words]
+
     @cached_property
     def _fitted(self) -> Any:
         vectorizer = _vectorizer(vocabulary={word: column for column, word in enumerate(self.words)})

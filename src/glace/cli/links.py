@@ -1,0 +1,91 @@
+"""`glace links`: the most probable edges that are missing."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glace.cli.arguments import Json, ModelFile, NoHeader, Quiet, check_outputs
+from glace.cli.score import check_table_name, write_table
+from glace.cli.screen import Screen
+from glace.errors import InputError
+
+if TYPE_CHECKING:
+    from glace.estimator.estimator import GLACE
+
+SHOWN = 20
+
+
+def links(
+    model: ModelFile,
+    node: Annotated[
+        str | None, typer.Argument(help="Edges of this node only; else of the whole graph.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many.")] = 100,
+    edges: Annotated[
+        Path | None,
+        typer.Option(help="Table of known edges, for a model that has none: fitted on a graph folder."),
+    ] = None,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Search by an index (extra `search`): faster, misses a few.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write them to this .csv or .parquet file.")
+    ] = None,
+    no_header: NoHeader = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show the most probable edges that the graph does not have, of one node or of all.
+
+    Probabilities are calibrated on held-out edges; they are those of a pair drawn from as many edges as others.
+    """
+    import pyarrow as pa
+
+    from glace.estimator.model_file import load_model
+    from glace.records import Record, provenance
+
+    check_outputs(output, json, inputs=[model, edges])
+    check_table_name(output)
+    screen, fitted = Screen(quiet), load_model(model)
+    known = None if edges is None else _known(fitted, edges, no_header)
+    with screen.progress("searching") as progress:
+        found = fitted.links(
+            None if node is None else fitted.embedding_.ids.parse(node),
+            top=top,
+            known=known,
+            approximate=approximate,
+            progress=progress,
+        )
+    table = pa.table(found._asdict())
+    rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
+    screen.table(table.column_names, [(str(a), str(b), *rest) for a, b, *rest in rows])
+    if len(table) > SHOWN:
+        screen.say(f"... {len(table):,} in all" + ("" if output else "; -o FILE writes them"))
+    worth = fitted.calibration_
+    if worth is not None:
+        screen.say(
+            f"of {worth.pairs:,} held-out pairs, half of them edges, the probabilities were off by {worth.error:.3f} "
+            f"on average (Brier score {worth.brier:.3f})"
+        )
+    if output:
+        write_table(table, output)
+        screen.say(f"wrote {output}")
+    if json:
+        values = {"links": table.to_pylist(), "calibration": worth and worth.to_json()}
+        Record("links", values, provenance(model=str(model))).write(json)
+
+
+def _known(model: "GLACE", path: Path, no_header: bool) -> Any:
+    """The edges of a table as a graph of the model's nodes."""
+    import numpy as np
+
+    from glace.graph.arrays import from_arrays
+    from glace.graph.io import read_pairs
+
+    if model.graph_ is not None:
+        raise InputError("the model knows its edges; leave --edges out")
+    ids = model.embedding_.ids
+    pairs = read_pairs(path, ids, header=not no_header)
+    none = np.zeros((len(ids), 1), np.float32)
+    return from_arrays(pairs, none, directed=model.directed_)

@@ -1,0 +1,93 @@
+"""Likely links beside a look at all pairs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from glace.gaussian.embedding import Embedding
+from glace.ids import NodeIds
+from glace.index.links import Links, likely_links, links_of
+
+
+def embedding(measure="symmetric_kl", count=60, seed=0, equal=False):
+    rng = np.random.default_rng(seed)
+    mean = rng.normal(size=(count, 4)).astype(np.float32)
+    if equal:  # a crowd at one place, whose pairs are more than any node is asked for at first
+        mean[:20] = mean[0]
+    variance = (
+        np.ones((count, 4), np.float32) if equal else np.exp(rng.normal(size=(count, 4))).astype(np.float32)
+    )
+    ids = NodeIds([f"n{number}" for number in range(count)])
+    return Embedding(ids, mean, None if measure == "dot" else variance, measure)
+
+
+def edges(count=60, seed=1, symmetric=True):
+    rng = np.random.default_rng(seed)
+    matrix = sp.csr_array(rng.random((count, count)) < 0.1)
+    matrix.setdiag(0)
+    matrix.eliminate_zeros()
+    return sp.csr_array(matrix + matrix.T) if symmetric else matrix
+
+
+def brute(embedding, known, top):
+    count = len(embedding)
+    pairs = np.array([(a, b) for a in range(count) for b in range(count) if a != b and not known[a, b]])
+    if embedding.measure.symmetric:
+        pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+    far = embedding.dissimilarities_at(pairs)
+    order = np.lexsort((pairs[:, 1], pairs[:, 0], far))[:top]
+    return pairs[order], far[order]
+
+
+@pytest.mark.parametrize("measure", ["kl", "symmetric_kl", "wasserstein2", "dot"])
+@pytest.mark.parametrize("top", [1, 7, 500, 10_000])
+def test_they_are_the_best_of_all_pairs(measure, top):
+    nodes = embedding(measure)
+    known = edges(symmetric=nodes.measure.symmetric)
+    pairs, far = brute(nodes, known, top)
+    found = likely_links(nodes, known, top)
+    np.testing.assert_array_equal(found.places, pairs)
+    np.testing.assert_allclose(found.dissimilarities, far, rtol=1e-9, atol=1e-12)
+
+
+def test_a_crowd_of_equals_is_asked_again():
+    nodes, known = embedding(equal=True), edges()
+    pairs, _ = brute(nodes, known, 150)
+    np.testing.assert_array_equal(likely_links(nodes, known, 150).places, pairs)
+
+
+def test_those_of_one_node():
+    nodes, known = embedding("kl"), edges(symmetric=False)
+    found = links_of(nodes, known, 5, 12)
+    others = np.array([[5, b] for b in range(60) if b != 5 and not known[5, b]])
+    far = nodes.dissimilarities_at(others)
+    np.testing.assert_array_equal(found.places, others[np.argsort(far)[:12]])
+    assert len(links_of(nodes, known, 5, 1000).places) == len(others)
+
+
+def test_nothing_is_missing_in_a_complete_graph():
+    nodes, known = embedding(count=5), sp.csr_array(np.ones((5, 5)) - np.eye(5))
+    assert likely_links(nodes, known, 10).places.shape == (0, 2)
+    assert links_of(nodes, known, 2, 10).places.shape == (0, 2)
+
+
+def test_another_search_and_progress():
+    nodes, known = embedding(), edges()
+    told: list[float] = []
+
+    def search(queries, k, exclude):
+        return nodes.nearest_to(queries, k, exclude=exclude)
+
+    found = likely_links(nodes, known, 9, search, told.append)
+    np.testing.assert_array_equal(found.places, likely_links(nodes, known, 9).places)
+    assert told[-1] == 1.0
+
+
+def test_columns():
+    nodes, known = embedding(), edges()
+    pairs = likely_links(nodes, known, 3)
+    links = Links.of(nodes, pairs)
+    assert links.source == [f"n{a}" for a in pairs.places[:, 0]]
+    assert links.target == [f"n{b}" for b in pairs.places[:, 1]]
+    np.testing.assert_array_equal(links.probability, nodes.probabilities(pairs.dissimilarities))
+    assert links.certainty is None
