@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from glace.evaluation.uncertainty import (
     _class_counts,
     _entropy,
     _links,
+    certainty_scores,
     droppable_shares,
     dropped_dimensions,
     rank_correlation,
@@ -28,6 +30,7 @@ from glace.evaluation.uncertainty import (
 from glace.gaussian.dissimilarity import Gaussian
 from glace.graph.split import HeldOut
 from glace.ids import NodeIds
+from glace.metrics import Odds
 from glace.records import Record
 
 
@@ -270,6 +273,26 @@ def test_all_of_it_goes_into_a_record():
     assert list(first) == [
         "by_spread", "without_most_uncertain", "spread_correlation", "auc_without_dimensions", "droppable_share",
     ]  # fmt: skip
+
+
+def test_certainty_that_marks_errors_is_found_out():
+    embedding, held_out = marked(honest=True)
+    assert embedding.variance is not None
+    ranks = np.argsort(np.argsort(-embedding.variance[:, 0])) / len(embedding)
+    certain = replace(embedding, certainty=ranks.astype(np.float32), odds=Odds(0.25, 4.0))
+    found = certainty_scores(certain, held_out, generator())
+    halves = found["error_of_halves"]
+    assert halves["certain_nodes"] == 0 < 0.1 < halves["uncertain_nodes"]
+    assert set(halves) == {
+        f"{kind}_{what}" for kind in ("certain", "uncertain") for what in ("nodes", "answers")
+    }
+    curve = found["without_least_certain"]["auc"]
+    assert curve == scores_without_most_uncertain(embedding, held_out, generator())["auc"]
+    nothing = replace(certain, certainty=generator().random(len(embedding)).astype(np.float32))
+    halves = certainty_scores(nothing, held_out, generator())["error_of_halves"]
+    assert 0.5 < halves["certain_nodes"] / halves["uncertain_nodes"] < 2
+    graph = glace.from_arrays(held_out.pairs())
+    assert set(found) < set(uncertainty(certain, graph, held_out, generator()))
 
 
 def test_points_and_other_graphs_are_refused():

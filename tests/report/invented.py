@@ -66,6 +66,21 @@ def cloud(
     return record("visualization", dataset, method, silhouette=0.1 * apart - 0.05, **values)
 
 
+def _certain(shares: list[float], falling: list[float]) -> dict[str, Any]:
+    columns = {"left_out": shares, "auc": falling[::-1], "ap": falling[::-1]}
+    halves = {
+        "certain_nodes": 0.01,
+        "uncertain_nodes": 0.03,
+        "certain_answers": 0.001,
+        "uncertain_answers": 0.05,
+    }
+    return {
+        "without_least_certain": columns,
+        "without_least_certain_answers": columns,
+        "error_of_halves": halves,
+    }
+
+
 def certainty(dataset: str, method: str, seed: int = 0) -> dict[str, Any]:
     tenths, shares = [float(part) for part in range(1, 11)], [part / 10 for part in range(10)]
     falling = [0.99 - 0.01 * part - 0.002 * seed for part in range(10)]
@@ -79,6 +94,7 @@ def certainty(dataset: str, method: str, seed: int = 0) -> dict[str, Any]:
         spread_correlation={"degree": -0.25, "attributes": 0.4, "class_entropy_in_2_hops": None},
         auc_without_dimensions={"dropped": shares, "widest_first": falling, "at_random": falling},
         droppable_share={"widest_first": 0.7, "at_random": 0.2},
+        **({} if method == "graph2gauss" else _certain(shares, falling)),
     )
 
 

@@ -9,7 +9,7 @@ from glace.errors import InputError
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, Split, reversed_in_training
-from glace.metrics import LinkScores, link_scores
+from glace.metrics import UNKNOWN_ODDS, LinkScores, judged, link_scores
 
 
 def link_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
@@ -37,14 +37,23 @@ def attribute_prediction(graph: Graph, held_out: HeldOut) -> LinkScores:
     return link_scores(np.asarray(products).ravel(), held_out.truth())
 
 
-def link_values(embedding: Embedding, split: Split) -> dict[str, float]:
+def link_values(embedding: Embedding, split: Split) -> dict[str, Any]:
     """All there is to say of an embedding of `split.train`, under the names records have.
 
-    Test AUC and AP and the validation's AUC; for points also by the cosine; and where test edges are
-    edges of the training graph in the other direction, their number and the scores without them.
+    Test AUC and AP and the validation's AUC; what its probabilities are worth, if it has any; for points also scores by
+    the cosine; and where test edges are edges of the training graph in the other direction, their number and the scores
+    without them.
     """
-    values = _named(link_prediction(embedding, split.test))
+    values: dict[str, Any] = _named(link_prediction(embedding, split.test))
     values["validation_auc"] = link_prediction(embedding, split.validation).auc
+    if embedding.odds != UNKNOWN_ODDS:
+        far = embedding.dissimilarities_at(split.test.pairs())
+        worth = judged(embedding.probabilities(far), split.test.truth())
+        values |= {
+            "brier": worth.brier,
+            "calibration_error": worth.error,
+            "reliability": worth.to_json()["bins"],
+        }
     if embedding.variance is None:
         values |= _named(cosine_prediction(embedding, split.test), "_cosine")
     reverse = reversed_in_training(split.train, split.test.edges)

@@ -1,8 +1,8 @@
 """Uncertainty: does the variance say where an embedding errs, and what does it go with?
 
-A node's spread is the mean logarithm of its variances, `Embedding.spread`; a pair's is the mean of its
-two nodes'. Everything here is plain numbers for a record: columns of equal length by name, the first
-of them what the others are drawn over, or single numbers by name.
+A node's spread is the mean logarithm of its variances, `Embedding.spread`; a pair's is the mean of its two nodes'.
+Certainty, where an embedding has it, is asked the same. Everything here is plain numbers for a record: columns of
+equal length by name, the first of them what the others are drawn over, or single numbers by name.
 """
 
 from dataclasses import replace
@@ -37,9 +37,11 @@ def uncertainty(
 ) -> dict[str, Any]:
     """All measures of this file of a Gaussian embedding of `graph`, the training graph, judged on held-out pairs."""
     curves = dropped_dimensions(embedding, held_out, generator)
+    certain = {} if embedding.certainty is None else certainty_scores(embedding, held_out, generator)
     return {
         "by_spread": scores_by_spread(embedding, held_out, generator),
         "without_most_uncertain": scores_without_most_uncertain(embedding, held_out, generator),
+        **certain,
         "spread_correlation": spread_correlations(embedding, graph),
         "auc_without_dimensions": curves,
         "droppable_share": droppable_shares(curves),
@@ -71,7 +73,40 @@ def scores_without_most_uncertain(
     If the variance marks errors, scores rise; random left-out pairs would change nothing.
     """
     order, nearness, _ = _by_spread(embedding, held_out, generator)
-    truth = held_out.truth()
+    return _without_last(order, nearness, held_out.truth())
+
+
+def certainty_scores(
+    embedding: Embedding, held_out: HeldOut, generator: np.random.Generator
+) -> dict[str, Any]:
+    """The same by certainty in place of the spread, and 1 - AUC of the more and the less certain half of the pairs.
+
+    A pair is as certain as its two nodes are on average; an answer is as certain as its probability is far from 1/2.
+    """
+    assert embedding.certainty is not None
+    pairs, truth = held_out.pairs(), held_out.truth()
+    far = embedding.dissimilarities_at(pairs)
+    doubts = {
+        "nodes": -embedding.certainty[pairs].mean(axis=1),
+        "answers": -abs(embedding.probabilities(far) - 0.5),
+    }
+    orders = {name: _narrow_first(doubt, generator) for name, doubt in doubts.items()}
+    halves = {}
+    for name, order in orders.items():
+        for kind, half in zip(("certain", "uncertain"), np.array_split(order, 2), strict=True):
+            if _has_both(truth[half]):
+                halves[f"{kind}_{name}"] = 1 - link_scores(-far[half], truth[half]).auc
+    return {
+        "without_least_certain": _without_last(orders["nodes"], -far, truth),
+        "without_least_certain_answers": _without_last(orders["answers"], -far, truth),
+        "error_of_halves": halves,
+    }
+
+
+def _without_last(
+    order: npt.NDArray[np.int64], nearness: npt.NDArray[np.float64], truth: npt.NDArray[np.bool_]
+) -> Columns:
+    """AUC and AP of the pairs that are left when the last 0, 10, ... 90 % of an order are left out."""
     columns: Columns = {name: [] for name in ("left_out", "auc", "ap")}
     for number in range(PARTS):
         left = order[: round(len(order) * (1 - number / PARTS))]
@@ -154,10 +189,14 @@ def _by_spread(
     """An order (P,) of the pairs from narrow to wide; how near each is; and its spread."""
     pairs = held_out.pairs()
     spread = embedding.spread()[pairs].mean(axis=1)
+    return _narrow_first(spread, generator), -embedding.dissimilarities_at(pairs), spread
+
+
+def _narrow_first(doubt: npt.NDArray[np.floating], generator: np.random.Generator) -> npt.NDArray[np.int64]:
+    """An order (P,) of the pairs from the least doubtful to the most."""
     # Pairs come edges first; equals must not stay so, or the order of equals would tell edges from non-edges.
-    shuffled = generator.permutation(len(pairs))
-    order = shuffled[np.argsort(spread[shuffled], kind="stable")]
-    return order, -embedding.dissimilarities_at(pairs), spread
+    shuffled = generator.permutation(len(doubt))
+    return np.asarray(shuffled[np.argsort(doubt[shuffled], kind="stable")])
 
 
 def _has_both(truth: npt.NDArray[np.bool_]) -> bool:

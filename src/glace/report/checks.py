@@ -101,6 +101,9 @@ _IF_GIVEN: dict[str, tuple[str, Check]] = {
     "options": ("an object", _is_object),
     "choice": ("an object with the options that trials decided", _is_choice),
     "provenance": ("an object", _is_object),
+    "without_least_certain": _columns("left_out", "auc"),
+    "without_least_certain_answers": _columns("left_out", "auc"),
+    "error_of_halves": _FACTS,
 }
 _WHEN_DONE: dict[str, dict[str, tuple[str, Check]]] = {
     "link-prediction": {"auc": _SHARE, "ap": _SHARE},

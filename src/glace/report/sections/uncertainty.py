@@ -25,6 +25,16 @@ _LEFT_OUT = (
     "AUC of the pairs that are left when the widest are left out: if the variance marks errors, the curve rises; pairs "
     "left out at random would leave it flat."
 )
+_CERTAIN = (
+    "AUC of the pairs that are left when those whose nodes are the least certain are left out. Certainty is not the "
+    "variance but a rank made of how far a mean stands from the center and of how much is known of the node; see "
+    "docs/concepts.md."
+)
+_ANSWERS = "The same by the certainty of the answer: how far the calibrated probability of the edge is from one half."
+_HALVES = (
+    "100 - AUC of the more and the less certain half of the pairs, by the certainty of their nodes and of the answers: "
+    "if certainty marks errors, the first is much smaller than the second."
+)
 _CORRELATION = (
     f"Spearman's rank correlation of a node's spread, from {MINUS}1 to 1, with its degree, its number of attributes, "
     "and the number and entropy of the classes around it; near 0, the spread tells nothing of it."
@@ -51,6 +61,23 @@ def uncertainty(results: Results) -> Section | None:
     parts += _by_method(
         "Without the widest pairs", _LEFT_OUT, done, "without_most_uncertain", "left_out", "left out (share)"
     )
+    parts += _by_method(
+        "Without the least certain nodes",
+        _CERTAIN,
+        done,
+        "without_least_certain",
+        "left_out",
+        "left out (share)",
+    )
+    parts += _by_method(
+        "Without the least certain answers",
+        _ANSWERS,
+        done,
+        "without_least_certain_answers",
+        "left_out",
+        "left out (share)",
+    )
+    parts += _table("More and less certain halves", _HALVES, runs, "error_of_halves", 100, 2)
     parts += _table("What the spread goes with", _CORRELATION, runs, "spread_correlation", 1, 3)
     parts += _dropped_dimensions(done)
     parts += _table("Dimensions to spare", _DROPPABLE, runs, "droppable_share", 100, 1)
