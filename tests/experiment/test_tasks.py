@@ -30,6 +30,10 @@ ALWAYS = {
     "provenance",
 }  # fmt: skip
 LEARNED = {"steps", "best_step", "choice"}
+OF_LEARNED = {
+    "link-prediction": {"brier", "calibration_error", "reliability"},
+    "uncertainty": {"without_least_certain", "without_least_certain_answers", "error_of_halves"},
+}
 BY_TASK = {
     "link-prediction": {"split", "auc", "ap", "validation_auc"},
     "node-classification": {"micro_f1", "macro_f1", "micro_f1_trials", "macro_f1_trials"},
@@ -82,7 +86,7 @@ def supported(task):
 def test_a_record_has_the_fields_of_its_task(graph, task, method):
     found = values(graph, task, method, seed=3)
     cosine = {"auc_cosine", "ap_cosine"} if task == "link-prediction" and method not in GAUSSIAN else set()
-    learned = LEARNED if method in ("lace", "glace") else set()
+    learned = LEARNED | OF_LEARNED.get(task, set()) if method in ("lace", "glace") else set()
     assert set(found) == ALWAYS | BY_TASK[task] | cosine | learned
     named = {"kind": "evaluation", "task": task, "dataset": "planted", "method": method, "seed": 3}
     assert {name: found[name] for name in named} == named

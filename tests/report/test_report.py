@@ -85,7 +85,7 @@ def test_both_formats_have_the_same_cells(page, text):
 
 def test_pictures_of_the_markdown_are_files(folder, text):
     linked = re.findall(r"\]\((plots/.*?)\)", text)
-    assert len(linked) == 8
+    assert len(linked) == 10
     assert all((folder / each).read_bytes().startswith(b"\x89PNG") for each in linked)
     assert sorted(path.name for path in folder.iterdir()) == [
         "plots",
