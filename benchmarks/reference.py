@@ -29,7 +29,7 @@ from benchmarks.common import (
 )
 from benchmarks.stages import staged, trainer_of
 from benchmarks.yardstick import BATCH, HIDDEN, Yardstick
-from glace.estimator.estimator import PublishedGLACE
+from glace.estimator.variants import PublishedGLACE
 from glace.evaluation.link_prediction import link_prediction
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from glace import datasets
     from glace.errors import FormatError, GlaceError, InputError, TrainingDiverged
-    from glace.estimator.estimator import GLACE, LACE, LINE, PublishedGLACE
+    from glace.estimator.estimator import GLACE
     from glace.estimator.model_file import load_embedding
     from glace.estimator.model_file import load_model as load
+    from glace.estimator.variants import LACE, LINE, PublishedGLACE
     from glace.gaussian.embedding import Embedding
     from glace.gaussian.embedding_file import write_embedding
     from glace.graph.arrays import from_arrays
@@ -32,9 +33,9 @@ __version__ = "0.1.0"
 # Each public name and where it lives; imported when first used, so that `import glace` does not wait for torch.
 _HOME = {
     "GLACE": "glace.estimator.estimator:GLACE",
-    "LACE": "glace.estimator.estimator:LACE",
-    "LINE": "glace.estimator.estimator:LINE",
-    "PublishedGLACE": "glace.estimator.estimator:PublishedGLACE",
+    "LACE": "glace.estimator.variants:LACE",
+    "LINE": "glace.estimator.variants:LINE",
+    "PublishedGLACE": "glace.estimator.variants:PublishedGLACE",
     "load": "glace.estimator.model_file:load_model",
     "load_embedding": "glace.estimator.model_file:load_embedding",
     "Embedding": "glace.gaussian.embedding:Embedding",

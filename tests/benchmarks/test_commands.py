@@ -10,8 +10,9 @@ import torch
 from benchmarks import bounds, common, no_loss, reference, scaling, search, stages, step_cost, time_to_quality
 from benchmarks.yardstick import Yardstick, symmetric_kl
 from glace.estimator.choice import START
-from glace.estimator.estimator import GLACE, PublishedGLACE
+from glace.estimator.estimator import GLACE
 from glace.estimator.settings import Settings
+from glace.estimator.variants import PublishedGLACE
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.graph.split import split_edges
 from glace.model.heads import VARIANCE_FLOOR

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import glace
 from glace.errors import InputError
-from glace.estimator.estimator import LINE, PublishedGLACE
+from glace.estimator.variants import LINE, PublishedGLACE
 from glace.evaluation.link_prediction import attribute_prediction, link_prediction
 from tests.conftest import small
 

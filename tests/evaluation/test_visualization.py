@@ -9,7 +9,8 @@ from sklearn.metrics import silhouette_score
 import glace
 from glace.errors import InputError
 from glace.evaluation import visualization as module
-from glace.evaluation.visualization import layout, separation, visualization
+from glace.evaluation.visualization import separation, visualization
+from glace.gaussian.layout import layout
 from glace.graph.categories import Categories
 from glace.ids import NodeIds
 

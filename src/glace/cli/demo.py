@@ -118,7 +118,7 @@ def _write(model: "GLACE", graph: "Graph", files: list[Path], seed: int, screen:
 
 
 def _draw(model: "GLACE", graph: "Graph", path: Path, seed: int, screen: Screen) -> None:
-    from glace.evaluation.visualization import layout
+    from glace.gaussian.layout import layout
     from glace.report.map import draw_map
 
     assert graph.labels is not None

@@ -50,8 +50,8 @@ def fit(
     **options: Any,
 ) -> None:
     """Learn a Gaussian for every node of a graph and write a model file."""
-    from glace.estimator.estimator import ESTIMATORS
     from glace.estimator.model_file import check_model_name
+    from glace.estimator.variants import ESTIMATORS
 
     screen, given = Screen(quiet), parsed(options) | named_options(option or [])
     if method not in ESTIMATORS:

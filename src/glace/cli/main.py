@@ -25,6 +25,8 @@ from glace.cli import (
     report,
     reproduce,
     score,
+    serve,
+    update,
 )
 from glace.errors import GlaceError, TooLarge, TrainingDiverged
 from glace.estimator.settings import STAGES
@@ -45,10 +47,13 @@ app = typer.Typer(
 app.command("info")(info.info)
 app.command("convert")(convert.convert)
 app.command("fit")(fit.fit)
+app.command("update")(update.update)
 app.command("embed")(embed.embed)
 app.command("neighbors")(neighbors.neighbors)
 app.command("links")(links.links)
 app.command("score")(score.score)
+app.command("serve")(serve.serve)
+app.command("explore")(serve.explore)
 app.command("export")(export.export)
 app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.demo)

@@ -19,6 +19,7 @@ from glace.estimator.embedding import embed_all
 from glace.estimator.fitting import Fitting, inputs_of
 from glace.estimator.novelty import Common, Novelty, known_by_rows, known_of
 from glace.estimator.settings import RunConfig, Settings
+from glace.estimator.update import RATE, SHARE, Update, aligned, earlier, report, widened
 from glace.files import check_writable
 from glace.gaussian.certainty import Known, Reference, Room
 from glace.gaussian.dissimilarity import Gaussian
@@ -38,7 +39,8 @@ from glace.training import checkpoint as checkpoints
 from glace.training.checkpoint import Checkpoints, State
 from glace.training.config import TrainingConfig
 from glace.training.history import History, Listener
-from glace.training.loop import Trainer
+from glace.training.loop import Trainer, total_steps
+from glace.training.stay import Stay
 from glace.training.threads import using_threads
 
 
@@ -110,7 +112,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         goes on from there if the file exists, to the same bits as one that was never interrupted.
         """
         settings = self.settings()
-        _check_graph(graph)
+        check_graph(graph)
         with using_threads(settings.run.threads):
             # In the order of ids: what is drawn for a node then depends on its id, and shuffling the rows of the
             # input files changes nothing.
@@ -126,19 +128,70 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             if saving:
                 saving.notes = self.choice_.to_json()
             self.history_: History = trainer.run(listener, saving)
-            self._remember(graph, trainer.network)
-            odds, calibration = fitting.odds(trainer)
-            self.odds_: Odds = odds
-            self.calibration_: Calibration | None = calibration
-            room = scratch if graph.mapped else np.empty
-            nodes = embed_all(trainer.network, inputs_of(trainer.network, ordered), room)
-            known = known_of(ordered)
-            self.reference_: Reference | None = Reference.of(nodes[0], known)
-            self.embedding_: Embedding = self._embedding(ordered.ids, *nodes, known, room)
-            self.common_ = Common.learn(trainer.network, self.reference_, ordered, settings.streams)
-        if back is not None:
-            self.embedding_ = self.embedding_.take(back)
+            self._conclude(graph, ordered, back, fitting, trainer)
         return self
+
+    def update(
+        self,
+        graph: Graph,
+        *,
+        stay: float = 0.1,
+        steps: int | None = None,
+        listener: Listener | None = None,
+    ) -> Update:
+        """Go on with a graph that has changed: other nodes, edges, or attributes in addition to those known.
+
+        The graph is whole, with the old nodes that are still there. What was chosen for the old one stays chosen.
+        `stay` weighs the penalty for old nodes that move, 0 is none; `steps` is a tenth of those of a fit if not
+        given. The report tells how far the old nodes moved.
+        """
+        self._check_fitted()
+        check_graph(graph)
+        if graph.directed != self.directed_:
+            raise InputError("the graph must be directed or undirected as that of the training was")
+        if not (np.isfinite(stay) and stay >= 0):
+            raise InputError(f"stay must be a finite number of at least 0, not {stay}")
+        began, before, old = time.perf_counter(), self.embedding_, self.network_
+        settings = self.settings().changed(self.choice_.options)
+        changed = aligned(graph, self)
+        with using_threads(settings.run.threads):
+            ordered, back = changed.graph.in_id_order()
+            fitting = self._fitting(ordered, settings, None)
+            short = {
+                "max_steps": steps or max(round(total_steps(settings.training, fitting.sampler) * SHARE), 1),
+                "max_epochs": None,
+                "max_seconds": None,
+                "learning_rate": settings.training.learning_rate * RATE,
+            }
+            trainer = fitting.trainer(settings.changed(short))
+            if stay > 0:
+                trainer.stay = Stay(trainer.network, *earlier(before, ordered), stay)
+            trainer.start_from(widened(old, trainer.network, changed.columns), 0.0)
+            self.history_ = trainer.run(listener)
+            self._conclude(changed.graph, ordered, back, fitting, trainer)
+        came = int((before.ids.find(self.embedding_.ids.array) < 0).sum())
+        return Update(
+            new_nodes=came,
+            gone_nodes=len(before) - len(self.embedding_) + came,
+            new_attributes=0 if self.width_ is None else self.width_ - len(changed.columns),
+            steps=self.history_.step,
+            seconds=round(time.perf_counter() - began, 2),
+            **report(before, self.embedding_, settings.streams),
+        )
+
+    def _conclude(self, graph: Graph, ordered: Graph, back: Any, fitting: Fitting, trainer: Trainer) -> None:
+        """Keep what training came to, and embed all nodes."""
+        self._remember(graph, trainer.network)
+        odds, calibration = fitting.odds(trainer)
+        self.odds_: Odds = odds
+        self.calibration_: Calibration | None = calibration
+        room = scratch if graph.mapped else np.empty
+        nodes = embed_all(trainer.network, inputs_of(trainer.network, ordered), room)
+        known = known_of(ordered)
+        self.reference_: Reference | None = Reference.of(nodes[0], known)
+        embedding = self._embedding(ordered.ids, *nodes, known, room)
+        self.embedding_: Embedding = embedding if back is None else embedding.take(back)
+        self.common_ = Common.learn(trainer.network, self.reference_, ordered, fitting.settings.streams)
 
     def fit_transform(self, graph: Graph, **options: Any) -> Embedding:
         """Fit, and return the Gaussians of the graph's nodes."""
@@ -314,58 +367,6 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-@dataclass(repr=False, eq=False)
-class PublishedGLACE(GLACE):
-    """GLACE as the paper and its authors' code have it: attributes alone, both proximities, no offset."""
-
-    members: int = 1
-    proximity: str = "both"
-    neighbors: str = "none"
-    dropout: float | str = 0.0
-    offset: float | str = 0.0
-    negative_power: float = 0.75
-    learning_rate: float = 3e-3
-    patience: int = 5
-
-    method: ClassVar[str] = "glace-published"
-
-
-@dataclass(repr=False, eq=False)
-class LACE(GLACE):
-    """The same with a point instead of a Gaussian per node, the paper's LACE: no variance, dot product."""
-
-    hidden: int = 256
-    members: int = 1
-    neighbors: str = "none"
-    dropout: float | str = 0.0
-    offset: float | str = "learned"
-    patience: int = 5
-
-    method: ClassVar[str] = "lace"
-    gaussian: ClassVar[bool] = False
-
-
-@dataclass(repr=False, eq=False)
-class LINE(LACE):
-    """LACE that looks at edges only, each node having its own number as its one attribute: LINE."""
-
-    proximity: str = "both"
-    activation: str = "linear"
-    negatives: int = 1
-    # Each node learns from its own edges only, so training is as long as the edges are many.
-    max_epochs: float | None = 60.0
-
-    method: ClassVar[str] = "line"
-
-    def fit(self, graph: Graph, **options: Any) -> Self:
-        """Learn from the edges of a graph; see `GLACE.fit`."""
-        _check_graph(graph)
-        return super().fit(graph.without_attributes(), **options)
-
-
-ESTIMATORS: dict[str, type[GLACE]] = {each.method: each for each in (GLACE, PublishedGLACE, LACE, LINE)}
-
-
 def _moved(held_out: HeldOut | None, places: Any) -> HeldOut | None:
     """Pairs of nodes at the places they are at after `Graph.in_id_order`."""
     if held_out is None or places is None:
@@ -373,7 +374,8 @@ def _moved(held_out: HeldOut | None, places: Any) -> HeldOut | None:
     return HeldOut(places[held_out.edges], places[held_out.non_edges])
 
 
-def _check_graph(graph: Any) -> None:
+def check_graph(graph: Any) -> None:
+    """Raise unless it is a graph."""
     if not isinstance(graph, Graph):
         raise InputError(
             f"fit takes a Graph, not {type(graph).__name__}; make one with glace.from_arrays, glace.from_tables, "

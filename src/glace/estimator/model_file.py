@@ -12,9 +12,10 @@ from glace.container import Arrays, pack_strings, unpack_strings
 from glace.disk import is_mapped
 from glace.errors import FormatError, GlaceError, InputError
 from glace.estimator.choice import Choice
-from glace.estimator.estimator import ESTIMATORS, GLACE
+from glace.estimator.estimator import GLACE
 from glace.estimator.novelty import Common
 from glace.estimator.settings import Settings
+from glace.estimator.variants import ESTIMATORS
 from glace.files import sha256_of
 from glace.gaussian.certainty import Reference
 from glace.gaussian.embedding import Embedding

@@ -9,15 +9,12 @@ import numpy.typing as npt
 from glace.errors import InputError
 from glace.evaluation.labels import labelled
 from glace.gaussian.embedding import Embedding
+from glace.gaussian.layout import layout
 from glace.graph.categories import Categories
 from glace.rng import Streams
 
 MOST_NODES = 3000
 """Nodes in a picture: more do not show, and a silhouette takes the square of their number."""
-
-# Forces between all points by the fast Fourier transform have a fixed cost: on one core 50 points take 4 s and 3,000
-# take 10 s; those by a tree 0.05 s and 6 s, but from some 6,000 points on they are the slower ones.
-FFT_FROM = 5000
 
 
 @dataclass(frozen=True)
@@ -70,25 +67,6 @@ def separation(
             f"not {len(kept):,} nodes of {found:,} classes"
         )
     return float(silhouette_score(positions[kept], classes[kept]))
-
-
-def layout(embedding: Embedding, *, seed: int = 0, threads: int = 1) -> npt.NDArray[np.float64]:
-    """(n, 2) positions of the means by t-SNE; the same seed and threads give the same picture."""
-    try:
-        from openTSNE import TSNE
-    except ImportError as problem:
-        raise InputError(f"a map needs openTSNE: pip install 'glace-graph[plots]' ({problem})") from problem
-    perplexity = min(30.0, max((len(embedding) - 1) / 3, 1.0))
-    # Half of openTSNE's usual iterations: at 9,000 nodes the picture no longer changes to the eye.
-    tsne = TSNE(
-        perplexity=perplexity,
-        early_exaggeration_iter=125,
-        n_iter=250,
-        random_state=seed,
-        n_jobs=threads,
-        negative_gradient_method="bh" if len(embedding) < FFT_FROM else "fft",
-    )
-    return np.asarray(tsne.fit(embedding.mean.astype(np.float64)))
 
 
 def _sample(count: int, seed: int) -> npt.NDArray[np.int64]:

@@ -13,7 +13,8 @@ from glace.baselines.method import Method, refuse_unseen, with_unseen
 from glace.baselines.node2vec import DeepWalk, Node2Vec
 from glace.baselines.vgae import VGAE
 from glace.errors import InputError
-from glace.estimator.estimator import GLACE, LACE, LINE, PublishedGLACE
+from glace.estimator.estimator import GLACE
+from glace.estimator.variants import LACE, LINE, PublishedGLACE
 from glace.gaussian.dissimilarity import stacked
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph

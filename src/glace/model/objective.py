@@ -1,5 +1,6 @@
 """The loss of a batch: Eq. 12 and 13 of the paper with an offset, over the distinct nodes of the batch."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,12 @@ def batch_loss(
     negatives: NodeNumbers,
     allowed: npt.NDArray[np.bool_],
     negatives_an_edge: int,
+    penalty: Callable[[str, Gaussian], Tensor] | None = None,
 ) -> Tensor:
     """Mean loss an edge, summed over proximities and members; shapes as in `glace.sampling.edges.Batch`.
 
-    Anchors, targets and negatives are rows of `inputs`.
+    Anchors, targets and negatives are rows of `inputs`. `penalty` adds something for a proximity and the anchors'
+    Gaussians in it.
     """
     parts = []
     for part in network.parts:
@@ -35,6 +38,8 @@ def batch_loss(
             nodes = _encode(own, inputs, anchors, targets, negatives)
         else:
             nodes = [*_encode(own, inputs, anchors), *_encode(other, inputs, targets, negatives)]
+        if penalty is not None:
+            parts.append(penalty(part, nodes[0]))
         for group in network.groups:
             anchor, target, negative = (_members(gaussian, group) for gaussian in nodes)
             offset = network.offsets[part][group.members, None]

@@ -1,0 +1,104 @@
+"""`glace serve` and `glace explore`: answers over HTTP, and a page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glace.cli.arguments import ModelFile, Quiet, Threads, check_outputs
+from glace.cli.screen import Screen, file_size
+from glace.errors import InputError
+
+if TYPE_CHECKING:
+    from glace.estimator.estimator import GLACE
+    from glace.server.map import Positions
+
+Host = Annotated[
+    str,
+    typer.Option(help="Address to listen on; others than this machine reach 0.0.0.0, without a password."),
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any that is free.")]
+LOOPBACK = "127.0.0.1"
+
+
+def serve(
+    model: ModelFile,
+    host: Host = LOOPBACK,
+    port: Port = 8765,
+    workers: Annotated[int, typer.Option(help="Processes; they share the Gaussians.")] = 1,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="A further name by which the server may be called; may be repeated."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Answer questions over HTTP: neighbors, score, links, embed, node; /openapi.json describes them."""
+    from glace.estimator.model_file import load_model
+    from glace.server.run import listening, serve
+
+    if workers < 1:
+        raise InputError(f"--workers must be at least 1, not {workers}")
+    screen, fitted = Screen(quiet), load_model(model)
+    with listening(host, port) as opened:
+        address = f"http://{host}:{opened.getsockname()[1]}"
+        screen.say(f"{fitted.embedding_!r}")
+        screen.say(f"answering on {address}/api/health (Ctrl-C stops)")
+        serve(fitted, opened, hosts=_hosts(host, allow), workers=workers)
+    screen.say("stopped")
+
+
+def explore(
+    model: ModelFile,
+    layout: Annotated[
+        str, typer.Option(help="The map: `tsne` keeps neighbours together, `pca` distances.")
+    ] = "tsne",
+    export: Annotated[
+        Path | None, typer.Option(help="Write the page to this .html file, which needs no server, and stop.")
+    ] = None,
+    host: Host = LOOPBACK,
+    port: Port = 8765,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    threads: Threads = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Open a page with the map of all nodes: search, click, see neighbours, likely links and certainty."""
+    import functools
+    import webbrowser
+
+    from glace.estimator.model_file import load_model
+    from glace.server import page
+    from glace.server.answers import Answers
+    from glace.server.run import listening, serve
+
+    check_outputs(export, inputs=[model])
+    if export is not None and export.suffix != ".html":
+        raise InputError(f"cannot write {export}: its name must end in .html")
+    screen, fitted = Screen(quiet), load_model(model)
+    page.part("plotly.js")  # what is missing should be said before the map is made
+    if export is not None:
+        from glace.server.app import map_values
+
+        answers = Answers(fitted)
+        page.export(answers, map_values(answers, _map(fitted, model, layout, threads, screen)), export)
+        screen.say(f"wrote {export} ({file_size(export)})")
+        return
+    with listening(host, port) as opened:
+        address = f"http://{host}:{opened.getsockname()[1]}/"
+        positions = _map(fitted, model, layout, threads, screen)
+        screen.say(f"the page is at {address} (Ctrl-C stops)")
+        show = None if no_browser else functools.partial(webbrowser.open, address)
+        serve(fitted, opened, hosts=_hosts(host, None), positions=positions, started=show)
+    screen.say("stopped")
+
+
+def _hosts(host: str, allowed: list[str] | None) -> list[str]:
+    """The names a request may call the server by; any, where it listens on all addresses."""
+    anyone = host in ("0.0.0.0", "::")
+    return ["*"] if anyone and not allowed else [host, f"[{host}]", "localhost", LOOPBACK, *(allowed or [])]
+
+
+def _map(fitted: "GLACE", model: Path, layout: str, threads: int, screen: Screen) -> "Positions":
+    from glace.server.map import map_of
+
+    with screen.progress(f"drawing the map of {len(fitted.embedding_):,} nodes") as progress:
+        return map_of(fitted.embedding_, model, layout, threads=threads, progress=progress)

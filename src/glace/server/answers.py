@@ -1,0 +1,275 @@
+"""What can be asked of a model, as plain values: the same for HTTP and for a page that stands alone."""
+
+import threading
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from glace.errors import InputError
+from glace.estimator.estimator import GLACE
+from glace.gaussian.dissimilarity import Gaussian
+from glace.gaussian.embedding import Embedding
+from glace.gaussian.layout import main_axes
+from glace.ids import NodeId
+
+MOST = 1000
+"""Most answers to one question, pairs in one request, and new nodes at once."""
+SEARCHED = 20_000
+"""Nodes up to which the likeliest links of the whole graph are found while the asker waits."""
+Answer = dict[str, Any]
+
+
+class UnknownNode(InputError):
+    """A node that the embedding does not have."""
+
+
+class Answers:
+    """A fitted model and what it is asked; safe to be asked by several threads."""
+
+    def __init__(self, model: GLACE) -> None:
+        self.model, self.embedding, self.graph = model, model.embedding_, model.graph_
+        # Encoding sets the number of threads for the process, and puts it back.
+        self._encoding = threading.Lock()
+
+    def health(self) -> Answer:
+        """That there is somebody, and of what."""
+        from glace import __version__
+
+        return {"status": "ok", "glace": __version__, **self.facts()}
+
+    def facts(self) -> Answer:
+        """What the model is and can be asked."""
+        embedding = self.embedding
+        return {
+            "nodes": len(embedding),
+            "dimensions": int(embedding.mean.shape[1]),
+            "dissimilarity": embedding.dissimilarity,
+            "edges": None if self.graph is None else self.graph.num_edges,
+            "labels": list(self.graph.labels.names) if self.graph and self.graph.labels else [],
+            "takes": self.takes,
+            "width": self.model.width_,
+        }
+
+    @property
+    def takes(self) -> str | None:
+        """How new nodes can be described: by `texts`, by `names` of attributes, by `attributes`, or not at all."""
+        if self.model.width_ is None:
+            return None
+        if self.model.vocabulary_ is not None:
+            return "texts"
+        return "attributes" if self.model.attribute_names_ is None else "names"
+
+    def place(self, node: str) -> int:
+        """The position of a node, by its id as text."""
+        parsed = self.embedding.ids.parse(node)
+        try:
+            return self.embedding.ids.position(parsed)
+        except InputError as problem:
+            raise UnknownNode(str(problem)) from problem
+
+    def complete(self, text: str, limit: int = 10) -> list[NodeId]:
+        """Ids that hold the text, those that start with it first, shorter ones first."""
+        if not text:
+            return []
+        held = np.flatnonzero(pc.match_substring(self._names, text, ignore_case=True).to_numpy(False))
+        names = self._names.take(pa.array(held))
+        starts = pc.starts_with(names, text, ignore_case=True).to_numpy(False)
+        order = np.lexsort((pc.utf8_length(names).to_numpy(), ~starts))[: _count(limit, "limit")]
+        return [self.embedding.ids[place] for place in held[order].tolist()]
+
+    @cached_property
+    def _names(self) -> Any:
+        return self.embedding.ids.array.cast(pa.large_string())
+
+    def node(self, node: str) -> Answer:
+        """What is known of one node."""
+        place = self.place(node)
+        joined = [] if self.graph is None else self.graph.neighbors_of(place).tolist()
+        return {
+            **self._named(place),
+            "edges": len(joined),
+            "joined": [self.embedding.ids[other] for other in joined],
+        }
+
+    def neighbors(
+        self,
+        node: str,
+        k: int = 10,
+        by: str = "edge",
+        measure: str | None = None,
+        unknown: bool = False,
+        label: str | None = None,
+    ) -> list[Answer]:
+        """The nodes nearest to one, nearest first; see `Embedding.nearest_to`."""
+        place = self.place(node)
+        if (unknown or label) and self.graph is None:
+            raise InputError("the model keeps no edges and no labels; ask without `unknown` and `label`")
+        joined = self.graph.neighbors_of(place).tolist() if unknown and self.graph else []
+        among = self.graph.has_label(label) if label and self.graph else None
+        own = self.embedding.take(np.array([place]))
+        places, far = self.embedding.nearest_to(own, _count(k, "k"), by, measure, [[place, *joined]], among)
+        return self._nearest(place, places[0], far[0], measure is None and by == "edge")
+
+    def _nearest(self, place: int, places: Any, far: Any, trained: bool) -> list[Answer]:
+        """Answers with their parts, where the measure is the one that was trained for."""
+        found = places >= 0
+        places, far = places[found], far[found]
+        answers = [
+            {**self._named(other), "dissimilarity": value}
+            for other, value in zip(places.tolist(), far.tolist(), strict=True)
+        ]
+        if trained:
+            pairs = np.column_stack([np.full(len(places), place), places])
+            for answer, spread, chance in zip(
+                answers, self.embedding.by_spread_at(pairs), self.embedding.probabilities(far), strict=True
+            ):
+                answer |= {"by_spread": float(spread), "probability": float(chance)}
+        if self.graph is not None:
+            joined = set(self.graph.neighbors_of(place).tolist())
+            for answer, other in zip(answers, places.tolist(), strict=True):
+                answer["known"] = other in joined
+        return answers
+
+    def score(self, pairs: list[tuple[str, str]]) -> list[Answer]:
+        """How near pairs of nodes are, and how likely an edge from the first to the second."""
+        if len(pairs) > MOST:
+            raise InputError(f"at most {MOST:,} pairs at once, not {len(pairs):,}")
+        places = np.array([[self.place(node) for node in pair] for pair in pairs], np.int64).reshape(-1, 2)
+        far = self.embedding.dissimilarities_at(places)
+        columns = (far, self.embedding.by_spread_at(places), self.embedding.probabilities(far))
+        return [
+            {
+                "source": self.embedding.ids[source],
+                "target": self.embedding.ids[target],
+                "dissimilarity": float(value),
+                "by_spread": float(spread),
+                "probability": float(chance),
+            }
+            for (source, target), value, spread, chance in zip(places.tolist(), *columns, strict=True)
+        ]
+
+    def links(self, node: str | None = None, top: int = 10) -> list[Answer]:
+        """The most probable edges that are missing, of a node or of the whole graph."""
+        if node is None and len(self.embedding) > SEARCHED:
+            raise InputError(
+                f"the links of all {len(self.embedding):,} nodes take too long here; name a node, or use `glace links`"
+            )
+        found = self.model.links(
+            None if node is None else self.embedding.ids[self.place(node)], _count(top, "top")
+        )
+        columns = (found.source, found.target, found.dissimilarity.tolist(), found.probability.tolist())
+        names = ("source", "target", "dissimilarity", "probability")
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def embed(
+        self,
+        texts: list[str] | None = None,
+        attributes: list[list[float]] | None = None,
+        names: list[list[str]] | None = None,
+        k: int = 10,
+    ) -> list[Answer]:
+        """New nodes by what describes them: Gaussian, certainty, novelty, and the known nodes nearest to each."""
+        given = [each for each in (texts, attributes, names) if each is not None]
+        if len(given) != 1:
+            raise InputError(f"give one of texts, attributes and names; {len(given)} came")
+        if not 1 <= len(given[0]) <= MOST:
+            raise InputError(f"give 1 to {MOST:,} new nodes, not {len(given[0]):,}")
+        rows = given[0] if attributes is None else _matrix(attributes)
+        rows = rows if names is None else self._by_names(names)
+        with self._encoding:
+            new = self.model.transform(rows)
+            novelty = None if self.model.common_ is None else self.model.novelty(rows)
+        places, far = self.embedding.nearest_to(new, _count(k, "k"))
+        answers = []
+        for row in range(len(new)):
+            answer = {"nearest": self._new_nearest(places[row], far[row]), **_gaussian(new, row)}
+            if novelty is not None:
+                answer |= {"unseen": float(novelty.unseen[row]), "novelty": float(novelty.rank[row])}
+                answer["unlike"] = bool(novelty.is_high()[row])
+            answers.append(answer)
+        return answers
+
+    def _new_nearest(self, places: Any, far: Any) -> list[Answer]:
+        chances = self.embedding.probabilities(far)
+        return [
+            {**self._named(place), "dissimilarity": float(far[rank]), "probability": float(chances[rank])}
+            for rank, place in enumerate(places.tolist())
+        ]
+
+    def _by_names(self, names: list[list[str]]) -> sp.csr_array:
+        """Rows of ones where a name stands; other names are not known, and raise."""
+        if self.model.attribute_names_ is None:
+            raise InputError("the model's attributes have no names; give attributes or texts")
+        columns = [[self._column(name) for name in row] for row in names]
+        entries = [(row, column) for row, some in enumerate(columns) for column in sorted(set(some))]
+        places = np.array(entries, np.int64).reshape(-1, 2)
+        return sp.csr_array(
+            (np.ones(len(places), np.float32), (places[:, 0], places[:, 1])),
+            shape=(len(names), len(self.model.attribute_names_)),
+        )
+
+    def _column(self, name: str) -> int:
+        if name not in self._columns:
+            raise InputError(f"no attribute is called {name!r}")
+        return self._columns[name]
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        return {name: column for column, name in enumerate(self.model.attribute_names_ or ())}
+
+    def ellipses(self, node: str, others: list[str]) -> list[Answer]:
+        """A node and others as ellipses, one standard deviation, in the plane in which their means differ most."""
+        places = np.array([self.place(each) for each in [node, *others[:MOST]]])
+        found = ellipses(self.embedding.gaussian[places])
+        names = [self.embedding.ids[place] for place in places.tolist()]
+        return [{"id": name, **each} for name, each in zip(names, found, strict=True)]
+
+    def _named(self, place: int) -> Answer:
+        """A node's id with its label and certainty, where there are any."""
+        answer: Answer = {"id": self.embedding.ids[place]}
+        if self.graph is not None and self.graph.labels is not None:
+            answer["label"] = self.graph.labels[place]
+        if self.embedding.certainty is not None:
+            answer["certainty"] = float(self.embedding.certainty[place])
+        return answer
+
+
+def ellipses(gaussians: Gaussian) -> list[Answer]:
+    """Center, half-axes and angle of each, in the plane in which the means differ most; points have no width."""
+    mean = np.asarray(gaussians.mean, dtype=np.float64)
+    axes = main_axes(mean)
+    centers = (mean - mean.mean(axis=0)) @ axes
+    found = []
+    for row, (x, y) in enumerate(centers.tolist()):
+        shape = np.zeros((2, 2)) if gaussians.variance is None else (axes.T * gaussians.variance[row]) @ axes
+        lengths, directions = np.linalg.eigh(shape)
+        half = np.sqrt(np.maximum(lengths, 0))
+        angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
+        found.append({"x": x, "y": y, "long": float(half[1]), "short": float(half[0]), "angle": angle})
+    return found
+
+
+def _gaussian(embedding: Embedding, row: int) -> Answer:
+    variance = None if embedding.variance is None else embedding.variance[row].tolist()
+    certainty = None if embedding.certainty is None else float(embedding.certainty[row])
+    return {"mean": embedding.mean[row].tolist(), "variance": variance, "certainty": certainty}
+
+
+def _matrix(rows: list[list[float]]) -> npt.NDArray[np.float32]:
+    widths = {len(row) for row in rows}
+    if len(widths) != 1:
+        raise InputError(
+            f"all rows of attributes need the same width, not {', '.join(map(str, sorted(widths)))}"
+        )
+    return np.array(rows, np.float32)
+
+
+def _count(value: int, name: str) -> int:
+    if not 1 <= value <= MOST:
+        raise InputError(f"{name} must be from 1 to {MOST:,}, not {value:,}")
+    return value

@@ -1,0 +1,70 @@
+"""Where the nodes stand on the map: worked out once, kept beside the model file."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glace.archive import read_members
+from glace.disk import row_blocks
+from glace.errors import GlaceError, InputError
+from glace.files import replacing
+from glace.gaussian.embedding import Embedding
+from glace.gaussian.layout import LAYOUTS, layout, principal
+
+Positions = npt.NDArray[np.float32]
+
+
+def map_of(
+    embedding: Embedding,
+    model: Path,
+    kind: str = "tsne",
+    *,
+    threads: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> Positions:
+    """(n, 2) by t-SNE or PCA, from the file beside the model if it was made for this embedding, else made and kept."""
+    if kind not in LAYOUTS:
+        raise InputError(f"layout must be {' or '.join(LAYOUTS)}, not {kind!r}")
+    digest, path = _digest(embedding), Path(f"{model}.{kind}.npz")
+    kept = _kept(path, digest, len(embedding))
+    if kept is not None:
+        return kept
+    if kind == "pca" or len(embedding) < 3:
+        made = principal(embedding)
+    else:
+        made = layout(embedding, threads=threads, progress=progress)
+    positions = made.astype(np.float32)
+    _keep(path, digest, positions)
+    return positions
+
+
+def _digest(embedding: Embedding) -> str:
+    digest = hashlib.sha256()
+    for part in row_blocks(embedding.mean):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
+
+
+def _kept(path: Path, digest: str, nodes: int) -> Positions | None:
+    """What a file holds, if it is there and was made for these means."""
+    try:
+        members = read_members(path, ("positions", "digest"))
+        positions: Any = members["positions"].array()
+        fits = (
+            positions.shape == (nodes, 2) and positions.dtype == np.float32 and np.isfinite(positions).all()
+        )
+        return positions if fits and str(members["digest"].array()) == digest else None
+    except (OSError, KeyError, ValueError, GlaceError):
+        return None
+
+
+def _keep(path: Path, digest: str, positions: Positions) -> None:
+    try:
+        with replacing(path) as temporary, temporary.open("wb") as sink:
+            np.savez(sink, allow_pickle=False, positions=positions, digest=np.array(digest))
+    except InputError:
+        return  # where nothing can be written, it is worked out again the next time

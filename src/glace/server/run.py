@@ -1,0 +1,89 @@
+"""Starting and stopping: one process or several, on a port of this machine."""
+
+import os
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from glace.errors import InputError
+from glace.estimator.estimator import GLACE
+from glace.estimator.model_file import load_model
+from glace.server.answers import Answers
+from glace.server.map import Positions
+
+FINISH_SECONDS = 10
+"""That requests under way have when the server is told to stop."""
+MODEL, HOSTS = "GLACE_SERVED_MODEL", "GLACE_SERVED_HOSTS"
+"""How the processes of a server are told what they serve."""
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket on this port, 0 for any that is free; taken before anything slow is done."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, OverflowError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise InputError(
+            f"cannot listen on {host} port {port}: {reason}; choose another with --port"
+        ) from problem
+
+
+def serve(
+    model: GLACE,
+    opened: socket.socket,
+    *,
+    hosts: list[str] | None = None,
+    workers: int = 1,
+    positions: Positions | None = None,
+    started: Callable[[], object] | None = None,
+) -> None:
+    """Serve until told to stop by SIGTERM or SIGINT; what is under way is finished."""
+    uvicorn = _uvicorn()
+    options: dict[str, Any] = {
+        "log_level": "warning",
+        "access_log": False,
+        "timeout_graceful_shutdown": FINISH_SECONDS,
+        "server_header": False,
+    }
+    if started:
+        threading.Timer(0.5, started).start()
+    if workers == 1:
+        from glace.server.app import make_app
+
+        config = uvicorn.Config(make_app(Answers(model), positions, hosts), **options)
+        uvicorn.Server(config).run(sockets=[opened])
+        return
+    with tempfile.TemporaryDirectory(prefix="glace-") as folder:
+        # The Gaussians in a file beside the model are mapped, and the processes share them.
+        shared = Path(folder) / "served.glace"
+        model.save(shared, embedding="beside")
+        os.environ |= {MODEL: str(shared), HOSTS: ",".join(hosts or [])}
+        config = uvicorn.Config("glace.server.run:served", factory=True, workers=workers, **options)
+        uvicorn.supervisors.Multiprocess(config, uvicorn.Server(config).run, [opened]).run()
+
+
+def served() -> Any:
+    """The application of one process of several."""
+    from glace.server.app import make_app
+
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # of the terminal; the first process tells the others to stop
+    hosts = [host for host in os.environ[HOSTS].split(",") if host]
+    return make_app(Answers(load_model(os.environ[MODEL])), None, hosts or None)
+
+
+def _uvicorn() -> Any:
+    try:
+        import fastapi  # noqa: F401 - named here, so that one message tells what is missing
+        import uvicorn
+        import uvicorn.supervisors
+    except ImportError as problem:
+        raise InputError(
+            f"serving needs fastapi and uvicorn: pip install 'glace-graph[serve]' ({problem})"
+        ) from problem
+    return uvicorn

@@ -1,0 +1,58 @@
+"""A penalty that keeps nodes near the Gaussians they had before."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from glace.gaussian.dissimilarity import Gaussian, named
+from glace.model.network import Network
+
+Penalty = Callable[[str, Gaussian], Tensor]
+"""What the anchors of a batch pay, for one proximity and their Gaussians (B, dim) in it."""
+
+
+class Stay:
+    """`weight` times how far nodes are from where they were: KL(now || before), of points the squared distance.
+
+    `before` has a row for each node of the graph, and `known` (n,) is False where a node had no Gaussian.
+    """
+
+    def __init__(
+        self, network: Network, before: Gaussian, known: npt.NDArray[np.bool_], weight: float
+    ) -> None:
+        self.before, self.known, self.weight = before, known, weight
+        self.device, dim = network.device, network.config.dim
+        # The parts of several proximities stand side by side.
+        self.dims = {part: slice(at * dim, (at + 1) * dim) for at, part in enumerate(network.parts)}
+
+    def of(self, anchors: npt.NDArray[np.int64]) -> Penalty:
+        """For a batch with these anchors, mean over those that were known."""
+        known = self.known[anchors]
+        places = torch.from_numpy(np.flatnonzero(known)).to(self.device)
+        before = self.before[anchors[known]]
+
+        def penalty(part: str, now: Gaussian) -> Tensor:
+            if not len(places):
+                return torch.zeros((), device=self.device)
+            return self.weight * _moved(self._tensors(before, part), now[places]).mean()
+
+        return penalty
+
+    def _tensors(self, gaussian: Gaussian, part: str) -> Gaussian:
+        dims = self.dims[part]
+        parts = (
+            None if each is None else torch.from_numpy(np.ascontiguousarray(each[:, dims])).to(self.device)
+            for each in (gaussian.mean, gaussian.variance)
+        )
+        return Gaussian(*parts)
+
+
+def _moved(before: Gaussian, now: Gaussian) -> Tensor:
+    if before.variance is None:
+        gap: Tensor = now.mean - before.mean
+        return gap.square().sum(-1)
+    moved: Tensor = named("kl").direct(before, now)
+    return moved
