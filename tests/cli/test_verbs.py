@@ -487,6 +487,39 @@ def test_embedding_nodes_that_are_unlike_the_training(glace, folder):
     assert [each["unseen"] for each in written] == [0, 1, 1]  # type: ignore[attr-defined]
 
 
+# update, explore
+
+
+def test_update(glace, folder):
+    write_csv(
+        folder / "more.csv",
+        "id,a,b,c,d,e",
+        [*(folder / "nodes.csv").read_text().splitlines()[1:], "new,1,0,0,0,1"],
+    )
+    links = (folder / "edges.csv").read_text().splitlines()
+    write_csv(folder / "links.csv", links[0], [*links[1:], "new,node 01,1.0", "new,node 04,1.0"])
+    before = (folder / "people.glace").read_bytes()
+    shown = glace(
+        "update", "--edges", "links.csv", "--attributes", "more.csv", "--model", "people.glace", "-o", "new.glace",
+        "--json", "u.json",
+    )  # fmt: skip
+    assert re.search(r"new nodes +1\n", shown)
+    assert re.search(r"kept \d+ % of their ten nearest", shown)
+    assert record(folder / "u.json")["new_nodes"] == 1
+    assert "new" in load("new.glace").embedding_.ids
+    assert (folder / "people.glace").read_bytes() == before
+
+
+def test_explore_to_a_file(glace, folder):
+    pytest.importorskip("plotly", reason="the page needs plotly: pip install '.[serve]'")
+    shown = glace("explore", "people.glace", "--export", "page.html", "--layout", "pca")
+    assert "wrote page.html" in shown
+    text = (folder / "page.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert "node 07" in text
+    assert (folder / "people.glace.pca.npz").exists(), "kept for the next time"
+
+
 # datasets
 
 

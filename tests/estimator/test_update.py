@@ -169,6 +169,7 @@ def test_points_stay_near_too(old, graph):
 
 ERRORS = [
     ({"stay": -1.0}, r"stay must be a finite number of at least 0, not -1\.0"),
+    ({"steps": 0}, r"steps must be at least 1, not 0"),
     ({"stay": float("nan")}, r"stay must be a finite number of at least 0, not nan"),
 ]
 

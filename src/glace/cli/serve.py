@@ -17,7 +17,7 @@ Host = Annotated[
     str,
     typer.Option(help="Address to listen on; others than this machine reach 0.0.0.0, without a password."),
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any that is free.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes any that is free.")]
 LOOPBACK = "127.0.0.1"
 
 

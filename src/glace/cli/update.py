@@ -19,9 +19,7 @@ def update(
     stay: Annotated[
         float, typer.Option(help="Weight of the penalty for old nodes that move; 0 is none.")
     ] = 0.1,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps; by default a tenth of those of a fit.")
-    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps; by default a tenth of those of a fit.")] = None,
     threads: Threads = 1,
     json: Json = None,
     quiet: Quiet = False,

@@ -151,6 +151,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             raise InputError("the graph must be directed or undirected as that of the training was")
         if not (np.isfinite(stay) and stay >= 0):
             raise InputError(f"stay must be a finite number of at least 0, not {stay}")
+        if steps is not None and steps < 1:
+            raise InputError(f"steps must be at least 1, not {steps}")
         began, before, old = time.perf_counter(), self.embedding_, self.network_
         settings = self.settings().changed(self.choice_.options)
         changed = aligned(graph, self)

@@ -1,11 +1,12 @@
 """Starting and stopping: one process or several, on a port of this machine."""
 
+import contextlib
 import os
 import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ MODEL, HOSTS = "GLACE_SERVED_MODEL", "GLACE_SERVED_HOSTS"
 
 def listening(host: str, port: int) -> socket.socket:
     """A socket on this port, 0 for any that is free; taken before anything slow is done."""
+    if not 0 <= port <= 65535:
+        raise InputError(f"--port must be from 0 to 65535, not {port}")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, OverflowError) as problem:
+    except OSError as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise InputError(
             f"cannot listen on {host} port {port}: {reason}; choose another with --port"
@@ -55,24 +58,35 @@ def serve(
         from glace.server.app import make_app
 
         config = uvicorn.Config(make_app(Answers(model), positions, hosts), **options)
-        uvicorn.Server(config).run(sockets=[opened])
+        with _stopped_quietly():
+            uvicorn.Server(config).run(sockets=[opened])
         return
     with tempfile.TemporaryDirectory(prefix="glace-") as folder:
         # The Gaussians in a file beside the model are mapped, and the processes share them.
         shared = Path(folder) / "served.glace"
         model.save(shared, embedding="beside")
         os.environ |= {MODEL: str(shared), HOSTS: ",".join(hosts or [])}
-        config = uvicorn.Config("glace.server.run:served", factory=True, workers=workers, **options)
-        uvicorn.supervisors.Multiprocess(config, uvicorn.Server(config).run, [opened]).run()
+        with _stopped_quietly():
+            uvicorn.run(
+                "glace.server.run:served", factory=True, workers=workers, fd=opened.fileno(), **options
+            )
+
+
+@contextlib.contextmanager
+def _stopped_quietly() -> Iterator[None]:
+    """uvicorn sends itself the signal once more when it is done; by then that is no news."""
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def served() -> Any:
     """The application of one process of several."""
     from glace.server.app import make_app
 
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # of the terminal; the first process tells the others to stop
     hosts = [host for host in os.environ[HOSTS].split(",") if host]
     return make_app(Answers(load_model(os.environ[MODEL])), None, hosts or None)
 
@@ -81,7 +95,6 @@ def _uvicorn() -> Any:
     try:
         import fastapi  # noqa: F401 - named here, so that one message tells what is missing
         import uvicorn
-        import uvicorn.supervisors
     except ImportError as problem:
         raise InputError(
             f"serving needs fastapi and uvicorn: pip install 'glace-graph[serve]' ({problem})"

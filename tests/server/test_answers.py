@@ -1,0 +1,175 @@
+"""Answers are those of the library."""
+
+import numpy as np
+import pytest
+from scipy.stats import special_ortho_group
+
+import glace
+from glace.errors import InputError
+from glace.gaussian.dissimilarity import Gaussian
+from glace.gaussian.layout import main_axes
+from glace.server import answers as module
+from glace.server.answers import Answers, UnknownNode, ellipses
+
+
+def test_facts(answers, model):
+    facts = answers.facts()
+    assert (facts["nodes"], facts["dimensions"], facts["edges"]) == (90, 8, model.graph_.num_edges)
+    assert facts["labels"] == ["animal", "fruit", "music"]
+    assert (facts["takes"], facts["width"]) == ("texts", 15)
+    assert answers.health()["status"] == "ok"
+
+
+def test_neighbors_are_those_of_the_library(answers, model):
+    found, known = answers.neighbors("node 07", 5), model.embedding_.neighbors("node 07", 5)
+    assert [each["id"] for each in found] == known.ids
+    assert [each["dissimilarity"] for each in found] == known.dissimilarities.tolist()
+    pairs = model.embedding_.ids.positions(["node 07"] * 5)[:, None]
+    pairs = np.hstack([pairs, model.embedding_.ids.positions(known.ids)[:, None]])
+    assert [each["by_spread"] for each in found] == model.embedding_.by_spread_at(pairs).tolist()
+    assert [each["known"] for each in found] == model.graph_.has_edges(pairs).tolist()
+    assert {"label", "certainty", "probability"} < set(found[0])
+
+
+def test_neighbors_with_choices(answers, model):
+    found = answers.neighbors("node 07", 50, unknown=True, label="fruit")
+    assert {each["label"] for each in found} == {"fruit"}
+    assert not any(each["known"] for each in found)
+    other = answers.neighbors("node 07", 3, measure="wasserstein2")
+    assert [each["id"] for each in other] == model.embedding_.neighbors(
+        "node 07", 3, measure="wasserstein2"
+    ).ids
+    assert "probability" not in other[0], "probabilities are of the measure that was trained for"
+
+
+def test_score_links_node(answers, model):
+    (found,) = answers.score([("node 01", "node 04")])
+    assert found["dissimilarity"] == model.embedding_.dissimilarities([("node 01", "node 04")])[0]
+    whole, own = answers.links(top=4), answers.links("node 01", top=4)
+    assert [each["source"] for each in whole] == model.links(top=4).source
+    assert [each["target"] for each in own] == model.links("node 01", top=4).target
+    node = answers.node("a/b?c=d&e")
+    assert node["edges"] == len(node["joined"]) > 0
+
+
+def test_new_nodes(answers, model):
+    like, unlike = answers.embed(texts=["cat dog fur", "gizmo flux"], k=3)
+    known = model.transform(["cat dog fur", "gizmo flux"])
+    assert like["mean"] == known.mean[0].tolist()
+    assert like["variance"] == known.variance[0].tolist()
+    places, far = model.embedding_.nearest_to(known, 3)
+    assert [each["id"] for each in like["nearest"]] == [model.embedding_.ids[place] for place in places[0]]
+    assert [each["dissimilarity"] for each in like["nearest"]] == far[0].tolist()
+    assert {each["label"] for each in like["nearest"]} == {"animal"}
+    assert (like["unlike"], like["unseen"]) == (False, 0)
+    assert (unlike["unlike"], unlike["unseen"]) == (True, 1)
+
+
+def test_new_nodes_by_attributes_and_by_names():
+    import pandas as pd
+
+    edges = pd.DataFrame({"source": list("abcdef"), "target": list("bcdefa")})
+    nodes = pd.DataFrame({"id": list("abcdef"), "x": [1.0, 2, 3, 4, 5, 6], "y": [4.0, 1, 2, 2, 0, 1]})
+    model = glace.GLACE(dim=4, hidden=8, members=1, max_steps=3, validation_share=0.0).fit(
+        glace.from_tables(edges, nodes)
+    )
+    asked = Answers(model)
+    assert asked.takes == "names"
+    by_numbers, by_names = asked.embed(attributes=[[1, 1]]), asked.embed(names=[["y", "x", "x"]])
+    assert (
+        by_numbers[0]["mean"]
+        == by_names[0]["mean"]
+        == model.transform(np.ones((1, 2), np.float32)).mean[0].tolist()
+    )
+    with pytest.raises(InputError, match="no attribute is called 'z'"):
+        asked.embed(names=[["z"]])
+    with pytest.raises(InputError, match="fitted on 2 attributes, but these have 3"):
+        asked.embed(attributes=[[1, 2, 3]])
+    with pytest.raises(InputError, match="all rows of attributes need the same width, not 1, 2"):
+        asked.embed(attributes=[[1, 2], [3]])
+    with pytest.raises(InputError, match="was not fitted on texts"):
+        asked.embed(texts=["x"])
+    bare = Answers(glace.LINE(dim=4, max_steps=2, validation_share=0.0).fit(glace.from_tables(edges)))
+    assert bare.takes is None
+    with pytest.raises(InputError, match="the model's attributes have no names"):
+        bare.embed(names=[["x"]])
+
+
+def test_completion(answers):
+    assert answers.complete("07") == ["node 07"]
+    assert answers.complete("NODE 1", 3) == ["node 10", "node 11", "node 12"]
+    assert answers.complete("") == answers.complete("nothing like it") == []
+    assert answers.complete("b")[0] == "a/b?c=d&e" or answers.complete("b")
+
+
+def test_completion_of_numbers():
+    model = glace.LINE(dim=2, max_steps=1, validation_share=0.0).fit(
+        glace.from_arrays([[0, 1], [1, 12], [12, 21]])
+    )
+    assert Answers(model).complete("1") == [1, 10, 11, 12, 13, 14, 15, 16, 17, 18]
+
+
+def test_ellipses_are_the_gaussians_seen_in_a_plane():
+    """Gaussians that lie in a plane are seen as they are, whichever way it is turned."""
+    turn = special_ortho_group.rvs(5, random_state=0)
+    mean = np.zeros((4, 5))
+    mean[:, :2] = [[0, 0], [9, 0], [0, 4], [9, 4]]
+    found = ellipses(Gaussian(mean, np.tile([4.0, 1, 9, 9, 9], (4, 1))))
+    assert [each["long"] for each in found] == pytest.approx([2] * 4)
+    assert [each["short"] for each in found] == pytest.approx([1] * 4)
+    assert [abs(each["angle"]) % 180 for each in found] == pytest.approx([0] * 4, abs=1e-6)
+    gaps = np.array([[each["x"], each["y"]] for each in found])
+    assert np.linalg.norm(gaps[1] - gaps[0]) == pytest.approx(9)
+    assert np.linalg.norm(gaps[2] - gaps[0]) == pytest.approx(4)
+    turned = ellipses(Gaussian(mean @ turn, np.ones((4, 5))))
+    assert [each["long"] for each in turned] == pytest.approx([1] * 4)
+    assert all(each["long"] == 0 for each in ellipses(Gaussian(mean, None)))
+
+
+def test_axes_of_less_than_two_dimensions():
+    assert main_axes(np.array([[1.0], [2.0]])).tolist() == [[1, 0]]
+
+
+def test_of_one_node(answers):
+    found = answers.ellipses("node 01", ["node 02", "node 03"])
+    assert [each["id"] for each in found] == ["node 01", "node 02", "node 03"]
+
+
+ERRORS = [
+    (lambda asked: asked.node("nobody"), UnknownNode, "no node 'nobody'"),
+    (lambda asked: asked.neighbors("node 01", 0), InputError, "k must be from 1 to 1,000, not 0"),
+    (lambda asked: asked.neighbors("node 01", 2000), InputError, "k must be from 1 to 1,000, not 2,000"),
+    (
+        lambda asked: asked.neighbors("node 01", label="x"),
+        InputError,
+        "no label 'x'; there are animal, fruit",
+    ),
+    (lambda asked: asked.neighbors("node 01", by="x"), InputError, "by must be edge or similarity, not 'x'"),
+    (lambda asked: asked.links(top=0), InputError, "top must be from 1 to 1,000, not 0"),
+    (lambda asked: asked.score([("node 01", "node 02")] * 1001), InputError, "at most 1,000 pairs at once"),
+    (lambda asked: asked.embed(), InputError, "give one of texts, attributes and names; 0 came"),
+    (lambda asked: asked.embed(texts=["a"], names=[["a"]]), InputError, "give one of .*; 2 came"),
+    (lambda asked: asked.embed(texts=[]), InputError, "give 1 to 1,000 new nodes, not 0"),
+]
+
+
+@pytest.mark.parametrize(("ask", "kind", "match"), ERRORS)
+def test_questions_that_make_no_sense(answers, ask, kind, match):
+    with pytest.raises(kind, match=match):
+        ask(answers)
+
+
+def test_a_model_without_edges(answers, model, monkeypatch):
+    bare = Answers(model)
+    bare.graph = None
+    assert bare.node("node 01") == {
+        "id": "node 01",
+        "certainty": bare.node("node 01")["certainty"],
+        "edges": 0,
+        "joined": [],
+    }
+    with pytest.raises(InputError, match="keeps no edges and no labels"):
+        bare.neighbors("node 01", unknown=True)
+    monkeypatch.setattr(module, "SEARCHED", 10)
+    with pytest.raises(InputError, match="the links of all 90 nodes take too long here; name a node"):
+        answers.links()

@@ -1,0 +1,259 @@
+"""The page in a real browser: search, click, colours, a new node, and the page that stands alone."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+import glace
+from glace.errors import InputError
+from glace.server import page
+from glace.server.answers import Answers
+from glace.server.app import make_app, map_values
+from glace.server.map import map_of
+from tests.server.conftest import running
+
+selenium = pytest.importorskip(
+    "selenium.webdriver", reason="driving a browser needs selenium: pip install '.[dev]'"
+)
+
+CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs a browser: Debian's packages chromium and chromium-driver"
+)
+OPTIONS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--enable-unsafe-swiftshader",
+    "--window-size=1400,900",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = selenium.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = selenium.Chrome(options=options, service=selenium.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def server(answers, positions):
+    with running(make_app(answers, positions)) as port:
+        yield f"http://127.0.0.1:{port}/"
+
+
+@pytest.fixture(params=["served", "exported"])
+def opened(request, browser, server, answers, positions, tmp_path):
+    """The page, drawn: from the server, and from a file."""
+    if request.param == "served":
+        return Page(browser, server)
+    page.export(answers, map_values(answers, positions), tmp_path / "page.html")
+    return Page(browser, (tmp_path / "page.html").as_uri())
+
+
+class Page:
+    """What a person does with the page."""
+
+    def __init__(self, browser, address):
+        self.browser = browser
+        browser.get_log("browser")
+        browser.get(address)
+        self.until(lambda: browser.execute_script("return window.glaceDrawnAfter"))
+
+    def until(self, is_so, seconds=30):
+        end = time.monotonic() + seconds
+        while not (found := is_so()):
+            assert time.monotonic() < end, self.browser.get_log("browser")
+            time.sleep(0.05)
+        return found
+
+    def at(self, selector):
+        return self.browser.find_element("css selector", selector)
+
+    def all(self, selector):
+        return self.browser.find_elements("css selector", selector)
+
+    def find(self, text):
+        """Type into the search box and take what comes first, by keyboard."""
+        box = self.at("#search")
+        box.clear()
+        box.send_keys(text)
+        self.until(lambda: self.all("#found li"))
+        box.send_keys(selenium.Keys.ENTER)
+
+    def name(self):
+        return self.at("#name").text
+
+    def traces(self, what):
+        return self.browser.execute_script(
+            f"return document.getElementById('map').data.map((trace) => {what})"
+        )
+
+    def errors(self):
+        return [each for each in self.browser.get_log("browser") if each["level"] == "SEVERE"]
+
+    def colour_by(self, value):
+        self.at(f"#colour option[value={value}]").click()
+
+
+def test_search_and_what_is_said_of_a_node(opened, answers):
+    opened.find("node 07")
+    opened.until(lambda: opened.name() == "node 07")
+    said = opened.at("#about").text
+    node = answers.node("node 07")
+    assert f"label\n{node['label']}\nedges\n{node['edges']}" in said
+    assert f"more certain than {100 * node['certainty']:.0f} % of the nodes" in said
+    nearest = [each.text for each in opened.all("#nearest .id")]
+    assert nearest == [each["id"] for each in answers.neighbors("node 07", 8)]
+    likely = [each.text for each in opened.all("#likely .id")]
+    assert likely == [each["target"] for each in answers.links("node 07", 5)]
+    first = answers.neighbors("node 07", 1)[0]
+    bar = opened.at("#nearest .bar").get_attribute("title")
+    assert bar.startswith(f"dissimilarity {first['dissimilarity']:.2f}: ")
+    assert opened.until(lambda: len(opened.all("#ellipses ellipse")) == 9)
+    lines = opened.until(lambda: opened.traces("trace.mode === 'lines' ? trace.x.length : 0"))
+    assert sum(lines) == 3 * node["edges"]
+    assert opened.errors() == []
+
+
+def test_a_click_on_the_map(opened):
+    place = opened.browser.execute_script(
+        """
+        const map = document.getElementById("map"), trace = map.data[0], box = map.getBoundingClientRect();
+        const {xaxis, yaxis} = map._fullLayout;
+        return [trace.text[0], box.left + xaxis._offset + xaxis.d2p(trace.x[0]),
+                box.top + yaxis._offset + yaxis.d2p(trace.y[0])];
+        """
+    )
+    actions = selenium.ActionChains(opened.browser)
+    actions.w3c_actions.pointer_action.move_to_location(round(place[1]), round(place[2]))
+    actions.perform()
+    time.sleep(0.3)
+    actions.w3c_actions.pointer_action.click()
+    actions.perform()
+    opened.until(opened.name)
+    # Points may lie upon each other: one of the same place is meant.
+    assert opened.all("#nearest li")
+    assert opened.errors() == []
+
+
+def test_neighbours_are_buttons(opened):
+    opened.find("node 07")
+    opened.until(lambda: opened.name() == "node 07")
+    wanted = opened.at("#nearest .id").text
+    button = opened.at("#nearest button")
+    button.send_keys(selenium.Keys.ENTER)
+    opened.until(lambda: opened.name() == wanted)
+    assert opened.browser.switch_to.active_element.get_attribute("id") == "name"
+
+
+def test_search_by_keyboard_alone(opened):
+    opened.at("body").send_keys("/")
+    box = opened.browser.switch_to.active_element
+    assert box.get_attribute("id") == "search"
+    box.send_keys("node 1")
+    opened.until(lambda: len(opened.all("#found li")) > 2)
+    box.send_keys(selenium.Keys.ARROW_DOWN, selenium.Keys.ARROW_DOWN, selenium.Keys.ARROW_UP)
+    chosen = opened.at("#found li[aria-selected=true]").text
+    assert opened.all("#found li")[1].text == chosen
+    box.send_keys(selenium.Keys.ENTER)
+    opened.until(lambda: opened.name() == chosen)
+    box.send_keys("x", selenium.Keys.ESCAPE)
+    assert not opened.at("#found").is_displayed()
+
+
+def test_colours(opened):
+    assert opened.traces("trace.name")[:3] == ["animal", "fruit", "music"]
+    opened.find("node 07")
+    opened.until(lambda: opened.name() == "node 07")
+    opened.colour_by("certainty")
+    opened.until(lambda: "Viridis" in str(opened.traces("trace.marker && trace.marker.colorscale")))
+    marked = opened.until(lambda: opened.traces("trace.x.length"))
+    assert marked[0] == 90
+    opened.until(lambda: opened.traces("trace.x.length")[2] == 1)  # the node stays marked
+    opened.colour_by("plain")
+    opened.until(lambda: "Viridis" not in str(opened.traces("trace.marker && trace.marker.colorscale")))
+    assert opened.errors() == []
+
+
+def test_names_are_shown_as_they_are(opened):
+    opened.find("<b>bold")
+    opened.until(lambda: opened.name() == "<b>bold</b>")
+    opened.find("a/b?c")
+    opened.until(lambda: opened.name() == "a/b?c=d&e")
+    assert opened.errors() == []
+
+
+def test_a_new_node(browser, server, answers):
+    opened = Page(browser, server)
+    opened.at("#text").send_keys("cat dog fur")
+    opened.at("#describe button").click()
+    opened.until(lambda: opened.all("#placed-near .id"))
+    nearest = [each.text for each in opened.all("#placed-near .id")]
+    assert nearest == [each["id"] for each in answers.embed(texts=["cat dog fur"], k=8)[0]["nearest"]]
+    assert opened.traces("trace.x.length")[-1] == 1, "the star"
+    assert "Mind" not in opened.at("#placed").text
+    opened.at("#text").clear()
+    opened.at("#text").send_keys("gizmo flux")
+    opened.at("#describe button").click()
+    opened.until(lambda: "100 % of what describes it was never seen" in opened.at("#placed").text)
+    assert opened.errors() == []
+
+
+def test_a_page_that_stands_alone_takes_no_description(browser, answers, positions, tmp_path):
+    page.export(answers, map_values(answers, positions), tmp_path / "page.html")
+    opened = Page(browser, (tmp_path / "page.html").as_uri())
+    assert not opened.at("#describe").is_displayed()
+
+
+def test_dark_and_narrow(browser, server):
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        )
+        opened = Page(browser, server)
+        dark = opened.browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert dark == "rgb(20, 23, 28)"
+        browser.set_window_size(500, 900)
+        opened.find("node 07")
+        opened.until(lambda: opened.name() == "node 07")
+        assert opened.browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        browser.set_window_size(1400, 900)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_picture_of_it(browser, server, tmp_path):
+    """GLACE_SCREENSHOT=FILE takes the README's, of the model that `make demo` wrote."""
+    wanted = os.environ.get("GLACE_SCREENSHOT")
+    if wanted is None:
+        opened = Page(browser, server)
+        opened.find("node 07")
+        opened.until(lambda: opened.name() == "node 07")
+        browser.save_screenshot(str(tmp_path / "page.png"))
+        assert (tmp_path / "page.png").stat().st_size > 10_000
+        return
+    path = Path("glace-demo/nouns.glace")
+    model = glace.load(path)
+    with running(make_app(Answers(model), map_of(model.embedding_, path))) as port:
+        opened = Page(browser, f"http://127.0.0.1:{port}/")
+        opened.find("n:piano")
+        opened.until(lambda: opened.name() == "n:piano")
+        opened.until(lambda: opened.all("#ellipses ellipse"))
+        browser.execute_script("document.activeElement.blur()")
+        time.sleep(1)
+        browser.save_screenshot(wanted)
+
+
+def test_a_page_of_too_many_nodes(answers, positions, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "MOST_NODES", 10)
+    with pytest.raises(
+        InputError, match="holds at most 10 nodes, not 90; explore these with `glace explore`"
+    ):
+        page.export(answers, {}, tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
