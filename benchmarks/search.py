@@ -1,10 +1,13 @@
-"""How fast is exact search against the formula written down? `python -m benchmarks.search`
+"""How fast is search, and what does an index miss? `python -m benchmarks.search`
 
-The k nearest of random Gaussians to one of them: `Embedding.nearest_to`, for one query and for many at once, against
-the direct formula over all nodes in numpy, query by query (for many at once it would need more memory than there is).
-Both compute in float64; the formula is given its numbers as such, the package converts them.
+The k nearest of Gaussians, random ones or those of a model, to some of them: `Embedding.nearest_to`, for one query and
+for many at once, against the direct formula over all nodes in numpy, query by query (for many at once it would need
+more memory than there is). Both compute in float64; the formula is given its numbers as such, the package converts
+them. With `--approximate` also an index, by the number of candidates that it proposes, and the share of the true
+answers that it finds.
 """
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,10 +16,12 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, Report, Results, Rounds, Threads, interleaved
+from glace.estimator.model_file import load_embedding
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.nearest import wide
 from glace.ids import NodeIds
+from glace.index.approximate import Index
 from glace.rng import Streams
 
 
@@ -26,14 +31,21 @@ def main(
     dissimilarity: Annotated[str, typer.Option(help="How they are compared.")] = "symmetric_kl",
     queries: Annotated[int, typer.Option(help="Queries at once.")] = 1000,
     k: Annotated[int, typer.Option(help="Neighbours wanted.")] = 10,
+    model: Annotated[
+        Path | None, typer.Option(help="Search among the Gaussians of this model or embedding file.")
+    ] = None,
+    approximate: Annotated[
+        list[int] | None, typer.Option(help="Candidates of an index, too; may be repeated.")
+    ] = None,
     threads: Threads = 1,
     rounds: Rounds = 5,
     results: Results = RESULTS,
 ) -> None:
-    """Compare exact search with the direct formula."""
+    """Compare search with the direct formula."""
+    embedding = load_embedding(model) if model else random_gaussians(nodes, dim, dissimilarity)
+    nodes, dim, dissimilarity = len(embedding), embedding.mean.shape[1], embedding.dissimilarity
     facts = {"nodes": nodes, "dim": dim, "dissimilarity": dissimilarity, "k": k, "threads": threads}
-    report = Report("search", results, facts)
-    embedding = random_gaussians(nodes, dim, dissimilarity)
+    report = Report("search", results, facts | {"trained": model is not None})
     with threadpool_limits(threads):
         same, seconds = _compared(embedding, queries, k, rounds)
     took = {f"{name}, {count} at once": each for (name, count), each in seconds.items()}
@@ -43,6 +55,55 @@ def main(
     )
     columns = ("way", "queries at once", "ms a query", "times")
     report.table(f"{title}; same answers: {same}", columns, _rows(seconds))
+    if approximate:
+        rows = _approximate(embedding, sorted(approximate), queries, k, rounds, threads)
+        for row in rows:
+            report.note(
+                **dict(
+                    zip(
+                        ("candidates", "recall", "ms", "ms_at_once", "times", "times_at_once"),
+                        row,
+                        strict=True,
+                    )
+                )
+            )
+        columns = (
+            "candidates",
+            f"recall@{k}",
+            "ms, 1 query",
+            f"ms, {queries:,} at once",
+            "times exact",
+            "at once",
+        )
+        report.table(f"By an index, against exact search: {title}", names, rows)
+
+
+def _approximate(
+    embedding: Embedding, candidates: list[int], queries: int, k: int, rounds: int, threads: int
+) -> list[list[Any]]:
+    """For each number of candidates: recall, ms a query alone and at once, and both as times of exact search."""
+    drawn = Streams(0).numpy("queries").permutation(len(embedding))[:queries]
+    many, one, own = embedding.take(drawn), embedding.take(drawn[:1]), drawn[:, None].tolist()
+    true, _ = embedding.nearest_to(many, k, exclude=own)
+    index = Index(embedding, candidates=candidates[0], threads=threads)
+    rows = []
+    for count in candidates:
+        index.candidates = count
+        found, _ = index.nearest_to(many, k, own)
+        recall = float(np.mean([np.isin(a, b).mean() for a, b in zip(true, found, strict=True)]))
+        ways = {
+            "exact": lambda: embedding.nearest_to(one, k, exclude=own[:1]),
+            "index": lambda: index.nearest_to(one, k, own[:1]),
+            "exact, many": lambda: embedding.nearest_to(many, k, exclude=own),
+            "index, many": lambda: index.nearest_to(many, k, own),
+        }
+        took = {
+            name: 1e3 * seconds for name, seconds in interleaved(ways, rounds, f"{count} candidates").items()
+        }
+        alone, at_once = took["index"], took["index, many"] / len(drawn)
+        speed = took["exact"] / took["index"], took["exact, many"] / took["index, many"]
+        rows.append([count, recall, alone, at_once, *speed])
+    return rows
 
 
 def _compared(

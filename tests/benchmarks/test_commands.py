@@ -7,8 +7,22 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import bounds, common, no_loss, reference, scaling, search, stages, step_cost, time_to_quality
+from benchmarks import (
+    bounds,
+    certainty,
+    common,
+    no_loss,
+    reference,
+    scaling,
+    search,
+    serving,
+    stages,
+    step_cost,
+    time_to_quality,
+    update,
+)
 from benchmarks.yardstick import Yardstick, symmetric_kl
+from glace import datasets
 from glace.estimator.choice import START
 from glace.estimator.estimator import GLACE
 from glace.estimator.settings import Settings
@@ -216,6 +230,36 @@ def test_search(tmp_path):
     assert set(found["seconds"]) == {
         f"{way} at once" for way in ("direct formula, 1", "glace, 1", "glace, 50")
     }
+
+
+def test_search_by_an_index(tmp_path):
+    pytest.importorskip("faiss", reason="approximate search needs faiss: pip install '.[search]'")
+    search.main(nodes=1_000, dim=8, queries=20, approximate=[20, 1000], rounds=1, results=tmp_path)
+    _, few, all_of_them = records(tmp_path, "search")
+    assert few["recall"] <= all_of_them["recall"] == 1
+
+
+def test_certainty(tmp_path):
+    certainty.main(dataset=["planted"], steps=20, scale=0, results=tmp_path)
+    (found,) = records(tmp_path, "certainty")
+    assert found["less certain without all attributes"] > 0.9
+    assert 0 <= found["error of the certain answers"] <= 1
+    assert 0 <= found["random attributes above 95 % of hidden nodes"] <= 1
+
+
+def test_update(tmp_path):
+    update.main(dataset="planted", stay=[1.0], seeds=1, steps=20, scale=0, results=tmp_path)
+    anew, updated = records(tmp_path, "update")
+    assert (anew["way"], updated["way"]) == ("fitted anew", "updated, stay 1")
+    assert updated["kept"] > 0.2
+
+
+def test_serving(tmp_path):
+    pytest.importorskip("fastapi", reason="the server needs fastapi: pip install '.[serve]'")
+    GLACE(**small(max_steps=3)).fit(datasets.planted(200)).save(tmp_path / "m.glace")
+    serving.main(tmp_path / "m.glace", requests=40, clients=4, workers=[1], results=tmp_path)
+    (found,) = records(tmp_path, "serving")
+    assert (found["faults"], found["refused"], found["wrong"]) == (0, 0, 0)
 
 
 def test_time_to_quality(tmp_path, monkeypatch):

@@ -1,0 +1,104 @@
+"""What does an update save, and what does it cost? `python -m benchmarks.update`
+
+A tenth of the nodes come later. A model fitted on the others goes on with the whole graph, but for a fifth of the new
+nodes' edges; beside it a model is fitted anew on the same. Both are judged by these edges and as many other pairs of a
+new node.
+"""
+
+import time
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.common import RESULTS, DataDir, Report, Results, Threads, graph_of, in_turn
+from glace.estimator.estimator import GLACE
+from glace.evaluation.link_prediction import link_prediction
+from glace.graph.graph import Graph
+from glace.graph.split import HeldOut
+from glace.rng import Streams
+
+NEW, HELD_OUT = 0.1, 0.2
+
+
+def main(
+    dataset: Annotated[str, typer.Option(help="The graph; `planted` needs no data.")] = "cora-ml",
+    stay: Annotated[list[float] | None, typer.Option(help="Penalties to try; may be repeated.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Choices of the new nodes.")] = 3,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of each fit; as many as it wants if not given.")
+    ] = None,
+    scale: Annotated[float, typer.Option(help="Size of `planted` against the paper's ACM graph.")] = 0.02,
+    threads: Threads = 1,
+    data_dir: DataDir = None,
+    results: Results = RESULTS,
+) -> None:
+    """Compare updates with a new fit."""
+    report = Report("update", results, {"dataset": dataset, "threads": threads})
+    graph, penalties = graph_of(dataset, scale, data_dir), stay or [0.0, 0.1, 1.0]
+    found: dict[str, list[dict[str, float]]] = {}
+    for seed in in_turn(list(range(seeds)), 1, "choices of new nodes"):
+        for name, values in compared(
+            graph, penalties, {"seed": seed, "max_steps": steps, "threads": threads}
+        ):
+            report.note(seed=seed, way=name, **values)
+            found.setdefault(name, []).append(values)
+    columns = ("AUC of new edges", "seconds", "kept neighbours", "moved (median)")
+    rows = [
+        (name, *(f"{np.mean([run[key] for run in runs]):.4g}" for key in KEYS))
+        for name, runs in found.items()
+    ]
+    report.table(f"{dataset}, {graph}: means of {seeds} choices", ("", *columns), rows)
+
+
+KEYS = ("auc", "seconds", "kept", "moved")
+
+
+def compared(
+    graph: Graph, penalties: list[float], options: dict[str, Any]
+) -> list[tuple[str, dict[str, float]]]:
+    """A new fit, then an update with each penalty."""
+    generator = Streams(options["seed"]).numpy("new nodes")
+    is_new = np.zeros(graph.num_nodes, np.bool_)
+    is_new[generator.permutation(graph.num_nodes)[: round(NEW * graph.num_nodes)]] = True
+    later, held_out = parted(graph, is_new, generator)
+    began = time.perf_counter()
+    anew = GLACE(**options).fit(later)
+    seconds = time.perf_counter() - began
+    nothing = {"kept": float("nan"), "moved": float("nan")}
+    found = [
+        (
+            "fitted anew",
+            {"auc": link_prediction(anew.embedding_, held_out).auc, "seconds": seconds, **nothing},
+        )
+    ]
+    for stay in penalties:
+        model = GLACE(**options).fit(graph.take(np.flatnonzero(~is_new)))
+        done = model.update(later, stay=stay)
+        auc = link_prediction(model.embedding_, held_out).auc
+        values = {
+            "auc": auc,
+            "seconds": done.seconds,
+            "kept": done.kept_neighbors,
+            "moved": done.moved_median,
+        }
+        found.append((f"updated, stay {stay:g}", values))
+    return found
+
+
+def parted(graph: Graph, is_new: Any, generator: np.random.Generator) -> tuple[Graph, HeldOut]:
+    """The graph without some edges of new nodes, and these with as many pairs of a new node that are no edges."""
+    edges, weights = graph.edges_and_weights()
+    of_new = np.flatnonzero(is_new[edges].any(axis=1))
+    gone = np.zeros(len(edges), np.bool_)
+    gone[generator.permutation(of_new)[: round(HELD_OUT * len(of_new))]] = True
+    new = np.flatnonzero(is_new)
+    pairs = np.column_stack(
+        [generator.choice(new, 10 * gone.sum()), generator.integers(graph.num_nodes, size=10 * gone.sum())]
+    )
+    apart = pairs[(pairs[:, 0] != pairs[:, 1]) & ~graph.has_edges(pairs) & ~graph.has_edges(pairs[:, ::-1])]
+    return graph.with_edges(edges[~gone], weights[~gone]), HeldOut(edges[gone], apart[: gone.sum()])
+
+
+if __name__ == "__main__":
+    typer.run(main)
