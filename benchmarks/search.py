@@ -67,7 +67,7 @@ def main(
                     )
                 )
             )
-        columns = (
+        names = (
             "candidates",
             f"recall@{k}",
             "ms, 1 query",
