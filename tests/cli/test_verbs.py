@@ -627,7 +627,7 @@ def test_demo(glace, folder):
     assert list(gaussians(str(made / "nouns.parquet")))[:3] == list(KNOWN)
     assert (made / "map.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert sorted(path.name for path in made.iterdir()) == ["map.png", "nouns.glace", "nouns.parquet"]
-    for line in ("Gaussians of glace", "nearest to n:dog:", "widest Gaussians:", "is near"):
+    for line in ("Gaussians of glace", "nearest to n:dog:", "least certain of:", "is near"):
         assert line in shown
     assert {"auc", "ap", "attributes_auc", "attributes_ap", "seconds"} <= set(record(folder / "d.json"))
 

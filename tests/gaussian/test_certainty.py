@@ -29,7 +29,7 @@ def test_it_is_the_formula_as_a_rank():
     reference = Reference.of(some, known(evidence(attributes, edges)))
     found = reference.certainty(some, known(evidence(attributes, edges)))
     center, width = some.mean.mean(axis=0, dtype=np.float64), some.variance.mean(axis=0)
-    formula = ((some.mean - center) ** 2 / width).sum(1) * ((1 + attributes) * (1 + edges)) ** 0.25
+    formula = ((some.mean - center) ** 2 / width).sum(1) * (1 + attributes) ** 0.2 * (1 + edges) ** 0.3
     ranks = (formula[:, None] > formula).mean(axis=1)
     np.testing.assert_allclose(found, ranks, atol=2 / 500)
     assert (found.min(), found.max()) == (0, 1)

@@ -163,7 +163,9 @@ def test_search_by_keyboard_alone(opened):
     assert opened.all("#found li")[1].text == chosen
     box.send_keys(selenium.Keys.ENTER)
     opened.until(lambda: opened.name() == chosen)
-    box.send_keys("x", selenium.Keys.ESCAPE)
+    box.send_keys("x")
+    opened.until(lambda: opened.at("#found").text == "no id holds this")
+    box.send_keys(selenium.Keys.ENTER, selenium.Keys.ESCAPE)
     assert not opened.at("#found").is_displayed()
 
 

@@ -75,15 +75,16 @@ def _show_neighbors(embedding: "Embedding", screen: Screen) -> None:
 def _show_certainty(embedding: "Embedding", graph: "Graph", screen: Screen) -> None:
     import numpy as np
 
-    order = np.argsort(embedding.spread(), kind="stable")
+    assert embedding.certainty is not None
+    order = np.argsort(embedding.certainty, kind="stable")
     degrees = np.diff(graph.adjacency.indptr)
 
     def named(nodes: Any) -> str:
         edges = ["1 edge" if degrees[node] == 1 else f"{degrees[node]} edges" for node in nodes]
         return ", ".join(f"{embedding.ids[node]} ({count})" for node, count in zip(nodes, edges, strict=True))
 
-    screen.say(f"narrowest Gaussians:  {named(order[:4])}")
-    screen.say(f"widest Gaussians:     {named(order[::-1][:4])}")
+    screen.say(f"most certain of:   {named(order[::-1][:4])}")
+    screen.say(f"least certain of:  {named(order[:4])}")
     screen.say()
 
 

@@ -3,7 +3,7 @@
 A node the encoder knows nothing of stands where all stand on average. The further its mean is from there, measured in
 widths of common Gaussians, and the more attributes and edges it has, the more certain its place:
 
-    certainty = |(mean - center) / width|^2 * ((1 + attributes) * (1 + edges)) ^ 1/4
+    certainty = |(mean - center) / width|^2 * (1 + attributes)^0.2 * (1 + edges)^0.3
 
 as a rank, the share of training nodes that are less certain. docs/concepts.md has what it was measured by, and why it
 is not the variance.
@@ -21,9 +21,9 @@ from glace.disk import blocks
 from glace.errors import FormatError
 from glace.gaussian.dissimilarity import Gaussian
 
-EVIDENCE = 0.25
-"""The power of the evidence. With none, one node in two is more certain when half of its edges are removed; with 1,
-having edges is all that counts, and the nodes with many are those that are hard to tell from others."""
+ATTRIBUTES, EDGES = 0.2, 0.3
+"""Powers of the evidence. With none, one node in two is more certain when half of its edges are removed; with 1, having
+edges is all that counts, and the nodes with many are those that are hard to tell from others."""
 SAMPLE = 100_000
 """Nodes looked at, evenly apart, to know what all are like."""
 STEPS = 1000
@@ -39,7 +39,7 @@ Room = Callable[[tuple[int, ...], Any], Any]
 
 def evidence(attributes: npt.NDArray[np.integer], edges: npt.NDArray[np.integer] | int) -> Numbers:
     """(n,) how much is known of nodes that have so many attributes and edges, on the scale of a logarithm."""
-    return np.asarray(EVIDENCE * (np.log1p(attributes) + np.log1p(edges)))
+    return np.asarray(ATTRIBUTES * np.log1p(attributes) + EDGES * np.log1p(edges))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from glace.errors import InputError
 from glace.ids import plain_array
 
 
@@ -39,6 +40,12 @@ class Categories:
     def __getitem__(self, node: int) -> str | None:
         code = self.codes[node]
         return self.names[code] if code >= 0 else None
+
+    def equal(self, name: str) -> npt.NDArray[np.bool_]:
+        """(n,) whether a node's category is this one; an unknown name raises."""
+        if name not in self.names:
+            raise InputError(f"no label {name!r}; there are {', '.join(self.names)}")
+        return np.asarray(self.codes == self.names.index(name))
 
     def take(self, nodes: npt.NDArray[np.integer]) -> "Categories":
         """The categories of these nodes, in that order."""

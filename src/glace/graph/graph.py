@@ -152,12 +152,9 @@ class Graph:
 
     def has_label(self, name: str) -> npt.NDArray[np.bool_]:
         """(n,) whether a node's label is this one; a label that no node can have raises."""
-        if self.labels is None or name not in self.labels.names:
-            known = (
-                "the graph has none" if self.labels is None else f"there are {', '.join(self.labels.names)}"
-            )
-            raise InputError(f"no label {name!r}; {known}")
-        return np.asarray(self.labels.codes == self.labels.names.index(name))
+        if self.labels is None:
+            raise InputError(f"no label {name!r}; the graph has none")
+        return self.labels.equal(name)
 
     def neighborhoods(self) -> sp.csr_array:
         """(n, n) CSR of the neighbours of each node, whichever way an edge points; two directions add up."""

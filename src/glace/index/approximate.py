@@ -37,7 +37,7 @@ class Recall:
 class Index:
     """An embedding prepared for approximate search; made anew from the arrays each time, never read from a file.
 
-    `candidates` are proposed for each answer, at least `k` of them and by default 100: more find more and take longer.
+    `candidates` are proposed for each answer, at least `k` of them and by default 50: more find more and take longer.
     `recall` is measured when the index is made.
     """
 
@@ -46,7 +46,7 @@ class Index:
         embedding: Embedding,
         by: str = "edge",
         measure: str | None = None,
-        candidates: int = 100,
+        candidates: int = 50,
         seed: int = 0,
         threads: int = 1,
     ) -> None:

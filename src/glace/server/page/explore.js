@@ -195,7 +195,8 @@ class Atlas {
 /* plotly reads some tags in texts. */
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const figure = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2));
-const percent = (value) => `${(100 * value).toFixed(value > .995 && value < 1 ? 1 : 0)} %`;
+const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)} %`;
+const chance = (value) => percent(value, value > .9 ? 1 : 0);
 
 function element(tag, text, name) {
   const made = document.createElement(tag);
@@ -210,7 +211,7 @@ function listNodes(list, answers, choose, bars) {
     const item = element("li"), button = element("button");
     button.type = "button";
     button.append(element("span", answer.id, answer.known ? "id known" : "id"));
-    button.append(element("span", answer.probability === undefined ? "" : percent(answer.probability), "figure"));
+    button.append(element("span", answer.probability === undefined ? "" : chance(answer.probability), "figure"));
     button.title = (answer.known ? "joined by an edge; " : "") + "probability of an edge";
     button.addEventListener("click", () => choose(answer.id));
     item.append(button);
@@ -386,8 +387,9 @@ class Finder {
       item.addEventListener("mousedown", () => this.take(id));
       return item;
     }));
+    if (text && !found.length) this.list.append(element("li", "no id holds this", "none"));
     this.found = found;
-    this.open(found.length > 0);
+    this.open(text !== "");
     this.select(0);
   }
   open(is) {
@@ -397,14 +399,14 @@ class Finder {
   close() { this.open(false); }
   select(rank) {
     this.at = rank;
-    [...this.list.children].forEach((item, place) => item.setAttribute("aria-selected", String(place === rank)));
-    if (this.list.children[rank]) {
+    if (this.found.length) {
+      [...this.list.children].forEach((item, place) => item.setAttribute("aria-selected", String(place === rank)));
       this.box.setAttribute("aria-activedescendant", `found-${rank}`);
       this.list.children[rank].scrollIntoView({ block: "nearest" });
     }
   }
   key(event) {
-    const count = this.list.hidden ? 0 : this.list.children.length;
+    const count = this.list.hidden ? 0 : this.found.length;
     if (event.key === "Escape") this.close();
     else if (event.key === "Enter" && count) this.take(this.found[this.at]);
     else if (event.key === "ArrowDown" && count) this.select((this.at + 1) % count);
