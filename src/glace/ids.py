@@ -153,6 +153,9 @@ class NodeIds:
         return InputError(f"no node {wanted!r}; {self._hint(str(wanted))}")
 
     def _hint(self, wanted: str) -> str:
+        wanted = wanted.encode(
+            "utf-8", "replace"
+        ).decode()  # half of a letter that takes two is none to Arrow
         # difflib over a million ids takes minutes; ids that share some letters are candidates enough.
         texts = pc.cast(self.array, pa.large_string())
         related = texts.filter(pc.match_substring(texts, wanted.split(":")[-1][:3], ignore_case=True))

@@ -502,6 +502,8 @@ COMMANDS = [
     (["serve", "people.glace", "--workers", "0"], r"--workers must be at least 1, not 0"),
     (["serve", "people.glace", "--port", "70000"], r"--port must be from 0 to 65535, not 70000"),
     (["serve", "people.glace", "--host", "256.1.1.1"], r"cannot listen on 256\.1\.1\.1 port 8765: "),
+    (["serve", "people.glace", "--allow", "my*host"], r"--allow must be the name of a host, .*, not 'my\*host'"),
+    (["serve", "people.glace", "--allow", "http://x"], r"--allow must be the name of a host"),
     (["explore", "people.glace", "--export", "x.txt"], r"cannot write x\.txt: its name must end in \.html"),
     (["explore", "people.glace", "--export", "x.html", "--layout", "y"], r"layout must be tsne or pca, not 'y'"),
     (["update", *TABLES, "--model", "people.glace"], r"missing option .*--output"),

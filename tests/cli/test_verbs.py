@@ -23,6 +23,7 @@ from glace.cli.screen import Screen
 from glace.datasets import download
 from glace.graph.arrays import from_arrays
 from glace.graph.npz import read_npz, write_npz
+from glace.graph.sparse import row_of
 from tests.cli.conftest import FAST, NODES, TABLES, TOPICS, names, write_csv
 from tests.datasets.test_acm import WHOLE as CITATIONS
 from tests.datasets.test_debian import write_lists
@@ -375,7 +376,7 @@ def test_neighbors_that_are_not_joined_yet(glace, folder):
     model = load("people.glace")
     assert model.graph_ is not None
     place = model.graph_.ids.position("node 01")
-    joined = {model.graph_.ids[other] for other in model.graph_.neighbors_of(place).tolist()}
+    joined = {model.graph_.ids[other] for other in row_of(model.graph_.adjacency, place).tolist()}
     shown = glace("neighbors", "people.glace", "node 01", "-k", "60", "--unknown")
     assert {line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]} == set(names()) - joined - {
         "node 01"
@@ -460,6 +461,15 @@ def test_links_of_the_graph(glace, folder):
     written = record(folder / "l.json")
     assert len(written["links"]) == 30  # type: ignore[arg-type]
     assert {"pairs", "brier", "error", "bins"} == set(written["calibration"])  # type: ignore[call-overload]
+
+
+def test_links_of_points_and_of_nobody(glace, folder):
+    write_csv(folder / "whole.csv", "source,target", ["1,2", "2,3", "1,3"])
+    glace("fit", "whole.csv", *FAST, "-q", "-o", "whole.glace", "--validation-share", "0")
+    glace("links", "whole.glace", "-o", "none.parquet")
+    table = pyarrow.parquet.read_table("none.parquet")
+    assert len(table) == 0
+    assert str(table.schema.field("source").type) == "int64"
 
 
 def test_links_of_a_node(glace):

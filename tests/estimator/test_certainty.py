@@ -99,7 +99,7 @@ def test_dense_attributes_far_from_all_are_novel():
 def test_a_graph_without_attributes_has_certainty_and_nothing_novel(graph):
     model = glace.LINE(dim=4, max_steps=5).fit(graph)
     assert model.embedding_.certainty is not None
-    with pytest.raises(InputError, match="does not know what is common"):
+    with pytest.raises(InputError, match="the model was fitted without attributes"):
         model.novelty(graph.attributes)
 
 
@@ -146,6 +146,13 @@ def test_a_graph_on_disk_gives_the_same_certainty_and_no_edges(graph, tmp_path):
     with pytest.raises(InputError, match="the model keeps no edges"):
         there.links()
     assert there.links(top=3, known=graph).source == here.links(top=3).source
+    with pytest.raises(InputError, match="the known edges must be of the model's nodes, in their order"):
+        there.links(known=graph.take(np.arange(599, -1, -1)))
+
+
+def test_no_rows_are_no_nodes(model, graph):
+    with pytest.raises(InputError, match="no rows of attributes came"):
+        model.novelty(graph.attributes[:0])
 
 
 def test_links_are_missing_edges(model, graph):
@@ -170,8 +177,56 @@ def test_links_by_an_index(model):
 
 def test_what_is_common_must_fit_the_model(model):
     arrays = model.common_.to_arrays()
-    assert Common.from_arrays(arrays, 240).nodes == 600
-    with pytest.raises(FormatError, match="does not fit the model"):
-        Common.from_arrays(arrays, 7)
-    with pytest.raises(FormatError, match="does not fit the model"):
-        Common.from_arrays({**arrays, "middle": np.array([np.nan, 0])}, 240)
+    assert Common.from_arrays(arrays, 240, sparse=True).nodes == 600
+    wrong = [
+        {"middle": np.array([np.nan, 0])},
+        {"deviation": np.array([0.0, 1])},
+        {"nodes": np.array(0)},
+        {"seen": np.full(240, -1)},
+        {"seen": np.zeros(240)},
+        {"quantiles": np.zeros(3)},
+    ]
+    for change in wrong:
+        with pytest.raises(FormatError, match="does not fit the model"):
+            Common.from_arrays({**arrays, **change}, 240, sparse=True)
+    for width, sparse in ((7, True), (240, False)):
+        with pytest.raises(FormatError, match="does not fit the model"):
+            Common.from_arrays(arrays, width, sparse=sparse)
+
+
+def test_a_model_file_of_before_says_what_it_lacks(model, graph, tmp_path, monkeypatch):
+    from glace import container
+    from glace.estimator import model_file
+
+    model.save(tmp_path / "m.glace")
+    metadata, arrays = container.read(tmp_path / "m.glace", "glace-model", 2)
+    new = ("edges/", "labels/", "reference/", "common/", "held_out/", "embedding/certainty")
+    old = {name: array for name, array in arrays.items() if not name.startswith(new)}
+    del metadata["calibration"], metadata["checksum"], metadata["kind"], metadata["format_version"]
+    container.write(tmp_path / "old.glace", "glace-model", 2, metadata, old)
+    again = model_file.load_model(tmp_path / "old.glace")
+    assert again.embedding_.certainty is None
+    assert again.transform(graph.attributes).certainty is None
+    for missing in (again.calibration_, again.graph_, again.held_out_):
+        assert missing is None
+    with pytest.raises(InputError, match="does not know what is common: it was saved by an older glace"):
+        again.novelty(graph.attributes)
+    with pytest.raises(InputError, match="the model keeps no edges"):
+        again.links()
+    assert again.links(top=2, known=graph).certainty is None
+    assert again.update(graph, steps=2).new_nodes == 0
+    assert again.odds_ == model.odds_, "nothing new is known of them"
+
+
+@pytest.mark.parametrize("pairs", [np.full((2, 2), 600), np.full((2, 2), -1), np.zeros((2, 3), np.int64)])
+def test_held_out_pairs_must_be_pairs_of_nodes(model, tmp_path, pairs):
+    from glace import container
+
+    model.save(tmp_path / "m.glace")
+    metadata, arrays = container.read(tmp_path / "m.glace", "glace-model", 2)
+    for name in ("checksum", "kind", "format_version"):
+        del metadata[name]
+    changed = {**arrays, "held_out/edges": pairs, "held_out/non_edges": pairs}
+    container.write(tmp_path / "bad.glace", "glace-model", 2, metadata, changed)
+    with pytest.raises(FormatError, match="the held-out pairs are not pairs of nodes"):
+        glace.load(tmp_path / "bad.glace")

@@ -1,6 +1,7 @@
 """Going on with a graph that has changed."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ import glace
 from glace.errors import InputError
 from glace.estimator.update import aligned
 from glace.evaluation.link_prediction import link_prediction
+from glace.graph.folder import read_folder, write_folder
 from glace.graph.split import HeldOut, sample_non_edges
+from glace.ids import NodeIds
+from glace.metrics import brier_score
 
 SMALL: dict[str, Any] = {
     "dim": 8, "hidden": 32, "members": 2, "neighbors": "mean", "dropout": 0.0, "offset": "learned", "threads": 1,
@@ -57,10 +61,27 @@ def test_new_nodes_find_their_place_and_old_ones_stay(model, graph):
     assert np.median(gap) < 0.2 * np.median(apart)
 
 
+def test_what_was_held_out_is_held_out_again(graph):
+    """Other edges were trained on: by these, probabilities would look better than they are."""
+    rest, unseen = glace.hold_out(graph, 0.2, np.random.default_rng(0))
+    old = rest.take(np.flatnonzero(np.arange(500) % 10 > 0))
+    model = glace.GLACE(**SMALL, max_steps=200, validation_share=0.2).fit(old)
+    assert model.held_out_ is not None
+    before = {(old.ids[a], old.ids[b]) for a, b in model.held_out_.edges.tolist()}
+    model.update(rest)
+    assert {(rest.ids[a], rest.ids[b]) for a, b in model.held_out_.edges.tolist()} == before
+    assert model.calibration_ is not None
+    truth, far = unseen.truth(), model.embedding_.dissimilarities_at(unseen.pairs())
+    true = brier_score(model.embedding_.probabilities(far), truth)
+    assert model.calibration_.brier > true - 0.05
+    assert model.history_.step == 20
+    assert not model.history_.looks, "to the last step"
+
+
 def test_a_larger_penalty_moves_old_nodes_less(fitted, graph):
     moved = []
     for stay in (0.0, 1.0, 100.0):
-        model = copy.deepcopy(fitted).set_params(validation_share=0.0)  # to the last step
+        model = copy.deepcopy(fitted)
         moved.append(model.update(graph, stay=stay, steps=40).moved_median)
     assert moved[0] > moved[1] > moved[2]
 
@@ -142,6 +163,38 @@ def test_words_are_found_by_name_and_weigh_what_they_weighed():
     assert model.novelty(["amber"]).unseen.tolist() == [0]
 
 
+def test_texts_go_with_texts_and_names_with_names():
+    edges = pd.DataFrame({"source": ["a", "b", "c", "d"], "target": ["b", "c", "d", "a"]})
+    texts = pd.DataFrame({"id": list("abcd"), "text": ["red apple", "red pear", "apple pear", "red"]})
+    nodes = pd.DataFrame(
+        {"id": list("abcd"), "apple": [1.0, 0, 1, 0], "pear": [0.0, 1, 1, 0], "red": [1.0, 1, 0, 1]}
+    )
+    by_texts, by_names = glace.from_tables(edges, texts=texts), glace.from_tables(edges, nodes)
+    options = SMALL | {"max_steps": 2, "validation_share": 0.0}
+    of_texts, of_names = (glace.GLACE(**options).fit(each) for each in (by_texts, by_names))
+    with pytest.raises(InputError, match="the model was fitted on texts, but this graph has attributes"):
+        of_texts.update(glace.from_arrays(by_texts.edges(), by_texts.attributes, ids=list("abcd")))
+    with pytest.raises(InputError, match="fitted on attributes, but this graph has texts"):
+        of_names.update(by_texts)
+    bare = glace.from_arrays(by_names.edges(), by_names.attributes, ids=list("abcd"))
+    of_names.update(bare, steps=1)
+    assert of_names.attribute_names_ == ("apple", "pear", "red"), "as many columns are taken for the same"
+    with pytest.raises(
+        InputError, match="the model's 3 attributes have names, and these 4 do not; name them"
+    ):
+        of_names.update(glace.from_arrays(by_names.edges(), np.ones((4, 4), np.float32), ids=list("abcd")))
+
+
+def test_a_graph_folder(old, graph, tmp_path):
+    names = tuple(f"w{number}" for number in range(150))
+    model = glace.GLACE(**SMALL, max_steps=3).fit(replace(old, attribute_names=names))
+    write_folder(replace(graph, attribute_names=names), tmp_path / "g.graph")
+    assert model.update(read_folder(tmp_path / "g.graph"), steps=2).new_nodes == 50
+    write_folder(replace(graph, attribute_names=names[::-1]), tmp_path / "h.graph")
+    with pytest.raises(InputError, match="of a graph folder must be those of the model, in the same order"):
+        model.update(read_folder(tmp_path / "h.graph"))
+
+
 def test_columns_are_found_by_name():
     edges = pd.DataFrame({"source": ["a", "b", "c", "d"], "target": ["b", "c", "d", "a"]})
     nodes = pd.DataFrame({"id": list("abcd"), "x": [1.0, 2, 3, 4], "y": [4.0, 1, 2, 2]})
@@ -156,10 +209,15 @@ def test_columns_are_found_by_name():
 def test_a_graph_without_attributes(old, graph):
     model = glace.LINE(dim=4, max_steps=30).fit(old)
     before = model.embedding_
-    found = model.update(graph.without_attributes(), stay=0.0, steps=1)
+    found = model.update(graph, stay=0.0, steps=1)
     assert found.new_nodes == 50
     places = graph.ids.positions(list(before.ids))
     assert np.corrcoef(model.embedding_.mean[places].ravel(), before.mean.ravel())[0, 1] > 0.99
+
+
+def test_a_model_that_was_limited_in_time(old, graph):
+    model = glace.GLACE(**SMALL, max_seconds=0.2).fit(old)
+    assert model.update(graph, steps=None).steps == 300
 
 
 def test_points_stay_near_too(old, graph):
@@ -169,7 +227,9 @@ def test_points_stay_near_too(old, graph):
 
 ERRORS = [
     ({"stay": -1.0}, r"stay must be a finite number of at least 0, not -1\.0"),
-    ({"steps": 0}, r"steps must be at least 1, not 0"),
+    ({"steps": 0}, r"steps must be a whole number of at least 1, not 0"),
+    ({"steps": "3"}, r"steps must be a whole number of at least 1, not '3'"),
+    ({"stay": "a"}, r"stay must be a finite number of at least 0, not 'a'"),
     ({"stay": float("nan")}, r"stay must be a finite number of at least 0, not nan"),
 ]
 
@@ -189,6 +249,9 @@ def test_graphs_that_do_not_fit(model, graph, old):
         model.update(glace.from_arrays(graph.edges(), graph.attributes.toarray()))
     with pytest.raises(InputError, match="directed or undirected as that of the training was"):
         model.update(glace.from_arrays(graph.edges(), graph.attributes, directed=True))
+    with pytest.raises(InputError, match="ids are int64, but these are large_string; give them as those"):
+        model.update(replace(graph, ids=NodeIds([f"n{number}" for number in range(500)])))
+    assert len(model.embedding_) == 450, "untouched"
     with pytest.raises(InputError, match="is not fitted yet"):
         glace.GLACE().update(old)
     with pytest.raises(InputError, match="fit takes a Graph, not str"):

@@ -95,6 +95,27 @@ def test_points_have_no_spread():
     assert embedding.by_spread_at(np.array([[0, 1]])).tolist() == [0]
 
 
+def test_equals_have_the_share_of_what_is_below_all_of_them():
+    points = Gaussian(np.array([[0.0]] * 6 + [[5.0], [-5.0], [7.0], [-7.0]]), None)
+    found = Reference.of(points, known(np.zeros(10))).certainty(points, known(np.zeros(10)))
+    assert found[:6].tolist() == [0] * 6
+    assert found[6] == pytest.approx(0.6, abs=0.1)
+    same = Gaussian(np.ones((4, 2)), None)
+    assert Reference.of(same, known(np.zeros(4))).certainty(same, known(np.zeros(4))).tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("ranks", [[0.5, 1.5, 0], [0.5, -0.1, 0], [0.5, np.nan, 0]])
+def test_certainties_are_shares(ranks):
+    with pytest.raises(InputError, match="certainties must be from 0 to 1"):
+        Embedding(
+            NodeIds.numbered(3),
+            np.ones((3, 2), np.float32),
+            None,
+            "dot",
+            certainty=np.array(ranks, np.float32),
+        )
+
+
 def test_certainties_are_one_for_each_node():
     with pytest.raises(InputError, match=r"3 ids need as many certainties, not \(2,\)"):
         Embedding(

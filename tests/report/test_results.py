@@ -129,6 +129,9 @@ def test_averages_over_runs_that_are_not_alike_are_noted(tmp_path):
     notices = " ".join(read_results(write(tmp_path, records)).notices)
     assert "glace on dblp, link-prediction: the runs differ in dim." in notices
     assert "dblp: the runs are on different data" in notices
+    stopped = {name: value for name, value in links(seed=3)["provenance"].items() if name != "data"}
+    alike = [links(), links(seed=3, status="memory", provenance=stopped)]
+    assert "different data" not in " ".join(read_results(write(tmp_path, alike)).notices)
 
 
 def test_runs_are_grouped_by_seed(tmp_path):

@@ -106,7 +106,7 @@ def test_completion_of_numbers():
     model = glace.LINE(dim=2, max_steps=1, validation_share=0.0).fit(
         glace.from_arrays([[0, 1], [1, 12], [12, 21]])
     )
-    assert Answers(model).complete("1") == [1, 10, 11, 12, 13, 14, 15, 16, 17, 18]
+    assert Answers(model).complete("1", 3) == ["1", "10", "11"], "as text, which no reader of JSON rounds"
 
 
 def test_ellipses_are_the_gaussians_seen_in_a_plane():
@@ -159,15 +159,23 @@ def test_questions_that_make_no_sense(answers, ask, kind, match):
         ask(answers)
 
 
+def test_known_edges_of_a_directed_graph_are_those_that_lead_away():
+    edges = [[0, 1], [2, 0], [1, 2], [3, 0], [2, 3], [4, 3], [1, 4]]
+    graph = glace.from_arrays(edges, np.eye(5, dtype=np.float32), directed=True)
+    model = glace.GLACE(dim=4, hidden=8, members=1, max_steps=3, validation_share=0.0).fit(graph)
+    asked = Answers(model)
+    found = {each["id"]: each["known"] for each in asked.neighbors("0")}
+    assert found == {"1": True, "2": False, "3": False, "4": False}
+    assert {each["id"] for each in asked.neighbors("0", unknown=True)} == {"2", "3", "4"}
+    assert {each["target"] for each in asked.links("0")} == {"2", "3", "4"}
+    assert set(asked.node("0")["joined"]) == {"1", "2", "3"}, "drawn whichever way they point"
+
+
 def test_a_model_without_edges(answers, model, monkeypatch):
     bare = Answers(model)
     bare.graph = None
-    assert bare.node("node 01") == {
-        "id": "node 01",
-        "certainty": bare.node("node 01")["certainty"],
-        "edges": 0,
-        "joined": [],
-    }
+    node = bare.node("node 01")
+    assert (node["edges"], node["joined"]) == (None, []), "nobody knows"
     with pytest.raises(InputError, match="keeps no edges and no labels"):
         bare.neighbors("node 01", unknown=True)
     monkeypatch.setattr(module, "SEARCHED", 10)

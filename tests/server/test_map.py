@@ -1,10 +1,12 @@
 """The map is worked out once and kept beside the model."""
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from glace.errors import InputError
-from glace.gaussian import layout as layouts
 from glace.gaussian.layout import principal
 from glace.server import map as module
 from glace.server.map import map_of
@@ -45,13 +47,22 @@ def test_two_nodes_and_one(model, tmp_path):
         assert np.isfinite(map_of(few, tmp_path / f"{count}.glace")).all()
 
 
+def test_one_dimension_and_equal_means(model, tmp_path):
+    flat = replace(
+        model.embedding_, mean=model.embedding_.mean[:, :1], variance=model.embedding_.variance[:, :1]
+    )
+    assert np.isfinite(map_of(flat, tmp_path / "flat.glace")).all()
+    same = replace(model.embedding_, mean=np.ones_like(model.embedding_.mean))
+    assert np.isfinite(map_of(same, tmp_path / "same.glace")).all()
+
+
 def test_an_unknown_layout(model, tmp_path):
     with pytest.raises(InputError, match="layout must be tsne or pca, not 'umap'"):
         map_of(model.embedding_, tmp_path / "m", "umap")
 
 
 def test_without_the_library(model, tmp_path, monkeypatch):
-    monkeypatch.setitem(layouts.__dict__.get("sys", __import__("sys")).modules, "openTSNE", None)
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
     with pytest.raises(InputError, match=r"a map needs openTSNE: pip install"):
         map_of(model.embedding_, tmp_path / "m")
 
@@ -60,8 +71,6 @@ def test_principal_axes_keep_distances(model):
     flat = model.embedding_.take(np.arange(90))
     mean = np.zeros_like(flat.mean)
     mean[:, :2] = np.random.default_rng(0).normal(size=(90, 2))
-    from dataclasses import replace
-
     found = principal(replace(flat, mean=mean))
     gaps = np.linalg.norm(mean[:, None] - mean, axis=-1)
     np.testing.assert_allclose(np.linalg.norm(found[:, None] - found, axis=-1), gaps, atol=1e-5)

@@ -1,14 +1,17 @@
 """The page in a real browser: search, click, colours, a new node, and the page that stands alone."""
 
+import copy
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import glace
 from glace.errors import InputError
+from glace.ids import NodeIds
 from glace.server import page
 from glace.server.answers import Answers
 from glace.server.app import make_app, map_values
@@ -205,6 +208,16 @@ def test_a_new_node(browser, server, answers):
     opened.at("#describe button").click()
     opened.until(lambda: "100 % of what describes it was never seen" in opened.at("#placed").text)
     assert opened.errors() == []
+
+
+def test_an_id_that_looks_like_a_script(browser, positions, model, tmp_path):
+    odd = ["<!--<script>", "</script>", *list(model.embedding_.ids)[2:]]
+    asked = Answers(copy.copy(model))
+    asked.embedding = replace(model.embedding_, ids=NodeIds(odd))
+    page.export(asked, map_values(asked, positions), tmp_path / "page.html")
+    opened = Page(browser, (tmp_path / "page.html").as_uri())
+    opened.find("<!--")
+    opened.until(lambda: opened.name() == "<!--<script>")
 
 
 def test_a_page_that_stands_alone_takes_no_description(browser, answers, positions, tmp_path):

@@ -46,10 +46,10 @@ def embed(
     assert path is not None
     rows = read_rows(path, role, header=not no_header, width=fitted.width_, names=fitted.attribute_names_)
     embedding = fitted.transform(rows.values, ids=rows.ids.array)
-    write_embedding(embedding, output)
     screen = Screen(quiet)
-    screen.say(f"wrote {output}: {embedding!r} ({file_size(output)})")
     novelty = _novelty(fitted, rows.values, embedding, screen)
+    write_embedding(embedding, output)
+    screen.say(f"wrote {output}: {embedding!r} ({file_size(output)})")
     if json:
         values = {"nodes": len(embedding), "dimensions": embedding.mean.shape[1], "novelty": novelty}
         Record("embed", values, provenance(model=str(model), rows=str(path))).write(json)

@@ -57,7 +57,10 @@ def links(
             approximate=approximate,
             progress=progress,
         )
-    table = pa.table(found._asdict())
+    kind = fitted.embedding_.ids.array.type
+    ends = {name: pa.array(getattr(found, name), kind) for name in ("source", "target")}
+    figures = {name: each for name, each in found._asdict().items() if name not in ends and each is not None}
+    table = pa.table({**ends, **figures})
     rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
     screen.table(table.column_names, [(str(a), str(b), *rest) for a, b, *rest in rows])
     if len(table) > SHOWN:

@@ -40,6 +40,7 @@ def neighbors(
     import numpy as np
 
     from glace.estimator.model_file import load_embedding, load_with_graph
+    from glace.graph.sparse import row_of
     from glace.records import Record, provenance
 
     if (node is None) == (of is None):
@@ -52,7 +53,10 @@ def neighbors(
         queries, exclude = load_embedding(of), None
     else:
         place = embedding.ids.position(embedding.ids.parse(str(node)))
-        joined = _of_graph(graph, model, "--unknown").neighbors_of(place).tolist() if unknown else []
+        known = (
+            _of_graph(graph, model, "--unknown").known_edges(embedding.measure.symmetric) if unknown else None
+        )
+        joined = [] if known is None else row_of(known, place).tolist()
         queries, exclude = embedding.take(np.array([place])), [[place, *joined]]
     among = None if label is None else _of_graph(graph, model, "--label").has_label(label)
     places, near = embedding.nearest_to(queries, k, by, measure, exclude, among)

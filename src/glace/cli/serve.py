@@ -1,5 +1,6 @@
 """`glace serve` and `glace explore`: answers over HTTP, and a page."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,12 +39,13 @@ def serve(
 
     if workers < 1:
         raise InputError(f"--workers must be at least 1, not {workers}")
+    hosts = _hosts(host, allow)
     screen, fitted = Screen(quiet), load_model(model)
     with listening(host, port) as opened:
-        address = f"http://{host}:{opened.getsockname()[1]}"
+        address = _address(host, opened.getsockname()[1])
         screen.say(f"{fitted.embedding_!r}")
         screen.say(f"answering on {address}/api/health (Ctrl-C stops)")
-        serve(fitted, opened, hosts=_hosts(host, allow), workers=workers)
+        serve(fitted, opened, hosts=hosts, workers=workers)
     screen.say("stopped")
 
 
@@ -83,7 +85,7 @@ def explore(
         screen.say(f"wrote {export} ({file_size(export)})")
         return
     with listening(host, port) as opened:
-        address = f"http://{host}:{opened.getsockname()[1]}/"
+        address = _address(host, opened.getsockname()[1]) + "/"
         positions = _map(fitted, model, layout, threads, screen)
         screen.say(f"the page is at {address} (Ctrl-C stops)")
         show = None if no_browser else functools.partial(webbrowser.open, address)
@@ -91,8 +93,17 @@ def explore(
     screen.say("stopped")
 
 
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def _hosts(host: str, allowed: list[str] | None) -> list[str]:
     """The names a request may call the server by; any, where it listens on all addresses."""
+    for name in allowed or []:
+        if not re.fullmatch(r"(\*\.)?[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]", name):
+            raise InputError(
+                f"--allow must be the name of a host, such as my.host or *.my.host, not {name!r}"
+            )
     anyone = host in ("0.0.0.0", "::")
     return ["*"] if anyone and not allowed else [host, f"[{host}]", "localhost", LOOPBACK, *(allowed or [])]
 

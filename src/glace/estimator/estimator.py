@@ -19,7 +19,7 @@ from glace.estimator.embedding import embed_all
 from glace.estimator.fitting import Fitting, inputs_of
 from glace.estimator.novelty import Common, Novelty, known_by_rows, known_of
 from glace.estimator.settings import RunConfig, Settings
-from glace.estimator.update import RATE, SHARE, Update, aligned, earlier, report, widened
+from glace.estimator.update import Update, checked_stay, checked_steps, updated
 from glace.files import check_writable
 from glace.gaussian.certainty import Known, Reference, Room
 from glace.gaussian.dissimilarity import Gaussian
@@ -39,8 +39,7 @@ from glace.training import checkpoint as checkpoints
 from glace.training.checkpoint import Checkpoints, State
 from glace.training.config import TrainingConfig
 from glace.training.history import History, Listener
-from glace.training.loop import Trainer, total_steps
-from glace.training.stay import Stay
+from glace.training.loop import Trainer
 from glace.training.threads import using_threads
 
 
@@ -141,52 +140,22 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     ) -> Update:
         """Go on with a graph that has changed: other nodes, edges, or attributes in addition to those known.
 
-        The graph is whole, with the old nodes that are still there. What was chosen for the old one stays chosen.
-        `stay` weighs the penalty for old nodes that move, 0 is none; `steps` is a tenth of those of a fit if not
-        given. The report tells how far the old nodes moved.
+        The graph is whole, with the old nodes that are still there. What was chosen for the old one stays chosen, and
+        what was held out of it is held out again. `stay` weighs the penalty for old nodes that move, 0 is none; `steps`
+        is a tenth of those of a fit if not given. The report tells how far the old nodes moved.
         """
         self._check_fitted()
         check_graph(graph)
-        if graph.directed != self.directed_:
-            raise InputError("the graph must be directed or undirected as that of the training was")
-        if not (np.isfinite(stay) and stay >= 0):
-            raise InputError(f"stay must be a finite number of at least 0, not {stay}")
-        if steps is not None and steps < 1:
-            raise InputError(f"steps must be at least 1, not {steps}")
-        began, before, old = time.perf_counter(), self.embedding_, self.network_
-        settings = self.settings().changed(self.choice_.options)
-        changed = aligned(graph, self)
-        with using_threads(settings.run.threads):
-            ordered, back = changed.graph.in_id_order()
-            fitting = self._fitting(ordered, settings, None)
-            short = {
-                "max_steps": steps or max(round(total_steps(settings.training, fitting.sampler) * SHARE), 1),
-                "max_epochs": None,
-                "max_seconds": None,
-                "learning_rate": settings.training.learning_rate * RATE,
-            }
-            trainer = fitting.trainer(settings.changed(short))
-            if stay > 0:
-                trainer.stay = Stay(trainer.network, *earlier(before, ordered), stay)
-            trainer.start_from(widened(old, trainer.network, changed.columns), 0.0)
-            self.history_ = trainer.run(listener)
-            self._conclude(changed.graph, ordered, back, fitting, trainer)
-        came = int((before.ids.find(self.embedding_.ids.array) < 0).sum())
-        return Update(
-            new_nodes=came,
-            gone_nodes=len(before) - len(self.embedding_) + came,
-            new_attributes=0 if self.width_ is None else self.width_ - len(changed.columns),
-            steps=self.history_.step,
-            seconds=round(time.perf_counter() - began, 2),
-            **report(before, self.embedding_, settings.streams),
-        )
+        return updated(self, graph, checked_stay(stay), checked_steps(steps), listener)
 
     def _conclude(self, graph: Graph, ordered: Graph, back: Any, fitting: Fitting, trainer: Trainer) -> None:
         """Keep what training came to, and embed all nodes."""
         self._remember(graph, trainer.network)
-        odds, calibration = fitting.odds(trainer)
-        self.odds_: Odds = odds
-        self.calibration_: Calibration | None = calibration
+        if fitting.validation is not None or not hasattr(self, "odds_"):
+            odds, calibration = fitting.odds(trainer)
+            self.odds_: Odds = odds
+            self.calibration_: Calibration | None = calibration
+        self.held_out_: HeldOut | None = _moved(fitting.held_out, None if back is None else np.argsort(back))
         room = scratch if graph.mapped else np.empty
         nodes = embed_all(trainer.network, inputs_of(trainer.network, ordered), room)
         known = known_of(ordered)
@@ -213,8 +182,6 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:
             raise InputError(f"{len(names):,} ids for {matrix.shape[0]:,} rows of attributes; give one a row")
-        if len(names) == 0:
-            raise InputError("no rows of attributes came; give at least one node to embed")
         with using_threads(self.settings().run.threads):
             nodes = embed_all(self.network_, self.network_.inputs(matrix, None), np.empty)
             return self._embedding(names, *nodes, known_by_rows(matrix), np.empty)
@@ -222,7 +189,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     def novelty(self, attributes: Any) -> Novelty:
         """How unlike the nodes of the training graph these are; `attributes` as `transform` takes them."""
         self._check_fitted()
-        if self.common_ is None or self.reference_ is None:
+        if self.width_ is not None and (self.common_ is None or self.reference_ is None):
             raise InputError(
                 "the model does not know what is common: it was saved by an older glace; fit it anew"
             )
@@ -230,6 +197,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             _, attributes = frame_rows(attributes, self.attribute_names_)
         texts = attributes if _is_texts(attributes) else None
         matrix = self._matrix(attributes)
+        assert self.common_ is not None
+        assert self.reference_ is not None
         with using_threads(self.settings().run.threads):
             found = self.common_.novelty(self.network_, self.reference_, matrix)
         if texts is None or self.vocabulary_ is None:
@@ -258,7 +227,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 "give the edges there are (known=..., on the command line --edges FILE)"
             )
         embedding = self.embedding_
-        edges = graph.neighborhoods() if embedding.measure.symmetric else graph.adjacency
+        if graph.ids != embedding.ids:
+            raise InputError("the known edges must be of the model's nodes, in their order")
+        edges = graph.known_edges(embedding.measure.symmetric)
         search = Index(embedding).nearest_to if approximate else None
         if node is None:
             pairs = likely_links(embedding, edges, top, search, progress)
@@ -344,7 +315,10 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     def _matrix(self, attributes: Any) -> Any:
         """Attributes or texts as the network was trained on them."""
-        return self._as_trained(self._vectors(attributes))
+        matrix = self._as_trained(self._vectors(attributes))
+        if matrix.shape[0] == 0:
+            raise InputError("no rows of attributes came; give at least one node to embed")
+        return matrix
 
     def _vectors(self, attributes: Any) -> Any:
         if not _is_texts(attributes):

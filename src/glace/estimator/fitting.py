@@ -40,7 +40,9 @@ class Fitting:
     settings: Settings
     measure: str
     sampler: EdgeSampler
+    held_out: HeldOut | None
     validation: Validation | None
+    """Those of the held-out pairs that are looked at."""
     compiled: bool = True
     """Whether the CPU's kernels are used, where that is the device."""
 
@@ -54,7 +56,7 @@ class Fitting:
             graph, held_out = hold_out(graph, share, streams.numpy("validation"), most)
         sampler, sample = EdgeSampler(graph, settings.sampling, streams), streams.numpy("validation sample")
         validation = None if held_out is None else Validation.of(held_out, sample)
-        return cls(graph, settings, measure, sampler, validation)
+        return cls(graph, settings, measure, sampler, held_out, validation)
 
     def choose(self, listener: Listener | None) -> tuple[Choice, Judged | None]:
         """Settle the open options, and the trial that won; without held-out edges, as most graphs have them."""

@@ -30,6 +30,7 @@ from glace.gaussian.embedding_file import (
 from glace.graph.categories import Categories
 from glace.graph.graph import Graph, bad_weights
 from glace.graph.sparse import check_sparse
+from glace.graph.split import HeldOut
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 from glace.metrics import Calibration
@@ -54,6 +55,8 @@ def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
         arrays |= pack_strings("columns", model.attribute_names_)
     if model.graph_ is not None:
         arrays |= _pack_graph(model.graph_)
+    if model.held_out_ is not None:
+        arrays |= {f"held_out/{name}": pairs for name, pairs in vars(model.held_out_).items()}
     arrays |= _pack_certainty(model)
     # What lies on disk stays there: it may be more than memory holds.
     large = size > LARGE or is_mapped(model.embedding_.mean)
@@ -91,6 +94,7 @@ def load_model(path: str | Path) -> GLACE:
         model.calibration_ = _calibration(metadata)
         model.embedding_ = _embedding(path, model, metadata, arrays)
         model.graph_ = _graph(model, arrays)
+        model.held_out_ = _held_out(len(model.embedding_), arrays)
         _set_certainty(model, arrays)
     except (GlaceError, KeyError, TypeError, ValueError, RuntimeError) as problem:
         if isinstance(problem, FormatError):
@@ -213,6 +217,18 @@ def _graph(model: GLACE, arrays: Arrays) -> Graph | None:
     return Graph(edges, None, model.embedding_.ids, model.directed_, labels, types)
 
 
+def _held_out(count: int, arrays: Arrays) -> HeldOut | None:
+    """Which pairs training did not see; None where none were held out, and in files of before they were kept."""
+    found = _under("held_out", arrays)
+    if not found:
+        return None
+    held_out = HeldOut(found["edges"], found["non_edges"])
+    pairs = held_out.pairs()
+    if pairs.dtype != np.int64 or pairs.shape[1:] != (2,) or not ((pairs >= 0) & (pairs < count)).all():
+        raise FormatError("the held-out pairs are not pairs of nodes")
+    return held_out
+
+
 def _categories(name: str, count: int, arrays: Arrays) -> Categories | None:
     if f"{name}/codes" not in arrays:
         return None
@@ -235,7 +251,8 @@ def _set_certainty(model: GLACE, arrays: Arrays) -> None:
     """What certainty and novelty are told by; files of before they were have neither."""
     reference, common = (_under(name, arrays) for name in ("reference", "common"))
     model.reference_ = Reference.from_arrays(reference, model.embedding_.mean.shape[1]) if reference else None
-    model.common_ = Common.from_arrays(common, model.network_.shape.width) if common else None
+    shape = model.network_.shape
+    model.common_ = Common.from_arrays(common, shape.width, shape.sparse) if common and reference else None
 
 
 def _under(name: str, arrays: Arrays) -> Arrays:

@@ -16,7 +16,7 @@ from glace.container import Arrays
 from glace.disk import row_blocks
 from glace.errors import FormatError
 from glace.estimator.embedding import embed_all
-from glace.gaussian.certainty import Known, Reference, evidence
+from glace.gaussian.certainty import Known, Reference, ascending, evidence
 from glace.graph.graph import Graph
 from glace.model.network import Network
 from glace.rng import Streams
@@ -78,7 +78,7 @@ class Common:
         """Of nodes with these attributes; one that has none is as strange as can be."""
         found = signs(network, reference, matrix, self.seen, self.nodes)
         sums = ((found - self.middle) / self.deviation).sum(axis=1)
-        ranks = np.interp(sums, self.quantiles, np.linspace(0, 1, STEPS + 1))
+        ranks = np.interp(sums, *ascending(self.quantiles))
         ranks[_counts(matrix, slice(None)) == 0] = 1.0
         return Novelty(self.unseen(matrix), ranks)
 
@@ -95,14 +95,27 @@ class Common:
         return found if self.seen is None else {**found, "seen": self.seen}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, width: int) -> "Common":
-        """Back from `to_arrays`, for attributes of this width."""
-        seen, parts = arrays.get("seen"), [arrays[name] for name in ("middle", "deviation", "quantiles")]
-        shapes = [part.shape for part in parts]
-        fits = shapes == [(2,), (2,), (STEPS + 1,)] and (seen is None or seen.shape == (width,))
-        if not fits or not all(np.isfinite(part).all() for part in parts):
+    def from_arrays(cls, arrays: Arrays, width: int, sparse: bool) -> "Common":
+        """Back from `to_arrays`, for attributes of this width, sparse or dense."""
+        found = cls(
+            int(arrays["nodes"]),
+            arrays.get("seen"),
+            *(arrays[name] for name in ("middle", "deviation", "quantiles")),
+        )
+        if not found.fits(width, sparse):
             raise FormatError("what is common among the nodes does not fit the model")
-        return cls(int(arrays["nodes"]), seen, *parts)
+        return found
+
+    def fits(self, width: int, sparse: bool) -> bool:
+        """Whether it can be of a model of such attributes."""
+        parts = self.middle, self.deviation, self.quantiles
+        shapes = [part.shape for part in parts] == [(2,), (2,), (STEPS + 1,)]
+        numbers = all(part.dtype == np.float64 and np.isfinite(part).all() for part in parts)
+        counts = (self.seen is None) == (not sparse)
+        if self.seen is not None:
+            whole = self.seen.shape == (width,) and self.seen.dtype == np.int64
+            counts = counts and whole and bool((self.seen >= 0).all())
+        return bool(shapes and numbers and counts and self.nodes > 0 and (self.deviation > 0).all())
 
 
 def signs(

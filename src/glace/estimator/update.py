@@ -1,20 +1,32 @@
 """Going on with a fitted model on a graph that has changed: new nodes, edges or attributes."""
 
+import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
+from glace.estimator.fitting import Fitting
+from glace.estimator.settings import Settings
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.sparse import narrowed
+from glace.graph.split import HeldOut, without_edges
 from glace.graph.text import TextVocabulary
+from glace.ids import NodeIds
 from glace.model.network import Network
 from glace.rng import Streams
+from glace.training.history import Listener
+from glace.training.loop import DEFAULT_STEPS, total_steps
+from glace.training.stay import Stay
+from glace.training.threads import using_threads
+
+if TYPE_CHECKING:
+    from glace.estimator.estimator import GLACE
 
 SHARE = 0.1
 """Of the steps of a whole fit, what an update takes where nothing else is said."""
@@ -46,6 +58,85 @@ class Update:
     kept_neighbors: float
 
 
+def checked_stay(stay: float) -> float:
+    """A weight of the penalty that makes sense."""
+    if not isinstance(stay, int | float | np.number) or not (np.isfinite(stay) and stay >= 0):
+        raise InputError(f"stay must be a finite number of at least 0, not {stay!r}")
+    return float(stay)
+
+
+def checked_steps(steps: int | None) -> int | None:
+    """A number of steps that makes sense, or none."""
+    if steps is not None and (not isinstance(steps, int | np.integer) or steps < 1):
+        raise InputError(f"steps must be a whole number of at least 1, not {steps!r}")
+    return steps
+
+
+def updated(
+    model: "GLACE", graph: Graph, stay: float, steps: int | None, listener: Listener | None
+) -> Update:
+    """Go on with the graph; the model is changed in place."""
+    if graph.directed != model.directed_:
+        raise InputError("the graph must be directed or undirected as that of the training was")
+    began, before, old = time.perf_counter(), model.embedding_, model.network_
+    changed, came = aligned(graph, model), before.ids.find(graph.ids.array) < 0
+    settings = model.settings().changed(model.choice_.options)
+    with using_threads(settings.run.threads):
+        ordered, back = changed.graph.in_id_order()
+        fitting = _fitting(model, ordered, settings)
+        # To the last step: what was held out of the old graph cannot tell what is best for the new nodes.
+        trainer = replace(fitting, validation=None).trainer(settings.changed(_short(fitting, steps)))
+        trainer.network.set_weights(widened(old, trainer.network, changed.columns))
+        if stay > 0:
+            trainer.stay = Stay(trainer.network, before.gaussian, before.ids.find(ordered.ids.array), stay)
+        model.history_ = trainer.run(listener)
+        model._conclude(changed.graph, ordered, back, fitting, trainer)
+    return Update(
+        new_nodes=int(came.sum()),
+        gone_nodes=len(before) - int((~came).sum()),
+        new_attributes=0 if model.width_ is None else model.width_ - len(changed.columns),
+        steps=model.history_.step,
+        seconds=round(time.perf_counter() - began, 2),
+        **report(before, model.embedding_, settings.streams),
+    )
+
+
+def _fitting(model: "GLACE", graph: Graph, settings: Settings) -> Fitting:
+    """Judged by what was held out before, which is held out again; by nothing, where that is not known.
+
+    Other edges would not do: the model was trained on them.
+    """
+    held_out = (
+        None if model.held_out_ is None else held_out_again(model.held_out_, model.embedding_.ids, graph)
+    )
+    if held_out is None or not len(held_out.edges) or not len(held_out.non_edges):
+        return Fitting.of(
+            graph, settings.changed({"validation_share": 0.0}), model.network_.measure.name, None
+        )
+    return Fitting.of(without_edges(graph, held_out.edges), settings, model.network_.measure.name, held_out)
+
+
+def held_out_again(held_out: HeldOut, ids: NodeIds, graph: Graph) -> HeldOut:
+    """The same pairs at the places of their nodes in another graph, as far as these are there and are no edges now."""
+    place = graph.ids.find(ids.array)
+    edges, non_edges = (
+        pairs[(pairs >= 0).all(axis=1)] for pairs in (place[held_out.edges], place[held_out.non_edges])
+    )
+    return HeldOut(edges, non_edges[~graph.has_edges(non_edges)])
+
+
+def _short(fitting: Fitting, steps: int | None) -> dict[str, Any]:
+    """The options of a short run."""
+    training = fitting.settings.training
+    whole = min(total_steps(training, fitting.sampler), DEFAULT_STEPS)
+    return {
+        "max_steps": steps or max(round(whole * SHARE), 1),
+        "max_epochs": None,
+        "max_seconds": None,
+        "learning_rate": training.learning_rate * RATE,
+    }
+
+
 @dataclass(frozen=True)
 class Aligned:
     """A graph whose first attributes are those the model knows, in its order; `columns` (old width,) where each is.
@@ -57,22 +148,19 @@ class Aligned:
     columns: Columns
 
 
-def aligned(graph: Graph, model: Any) -> Aligned:
+def aligned(graph: Graph, model: "GLACE") -> Aligned:
     """The graph with the model's attributes first and new ones after them; by name where both have names."""
     if (graph.attributes is None) != (model.width_ is None):
         kinds = ("without", "with") if model.width_ is None else ("with", "without")
         raise InputError(f"the model was fitted {kinds[0]} attributes, but this graph comes {kinds[1]}")
     if graph.attributes is None:
         return Aligned(graph, graph.in_id_order()[0].ids.find(_in_order(model.embedding_.ids)))
-    if sp.issparse(graph.attributes) != model.network_.shape.sparse:
-        raise InputError("the attributes must be sparse or dense as those of the training were")
-    old, new = (
-        _names(model.vocabulary_, model.attribute_names_),
-        _names(graph.vocabulary, graph.attribute_names),
-    )
-    if old is not None and new is not None:
-        graph = _by_name(graph, old, new, model.vocabulary_)
-    width = int(model.width_)
+    _check_kind(graph, model)
+    old = _names(model.vocabulary_, model.attribute_names_)
+    new = _names(graph.vocabulary, graph.attribute_names)
+    if old is not None and old != new:
+        graph = _named_as(graph, old) if new is None else _by_name(graph, old, new, model.vocabulary_)
+    width = model.width_ or 0
     if graph.num_attributes < width:
         raise InputError(
             f"the model knows {width:,} attributes, but these are {graph.num_attributes:,}; give all"
@@ -80,8 +168,27 @@ def aligned(graph: Graph, model: Any) -> Aligned:
     return Aligned(graph, np.arange(width))
 
 
+def _check_kind(graph: Graph, model: "GLACE") -> None:
+    if (graph.vocabulary is None) != (model.vocabulary_ is None):
+        kinds = ("texts", "attributes") if graph.vocabulary is None else ("attributes", "texts")
+        raise InputError(
+            f"the model was fitted on {kinds[0]}, but this graph has {kinds[1]}; give it as that"
+        )
+    if sp.issparse(graph.attributes) != model.network_.shape.sparse:
+        raise InputError("the attributes must be sparse or dense as those of the training were")
+
+
 def _in_order(ids: Any) -> Any:
     return np.sort(ids.to_numpy())
+
+
+def _named_as(graph: Graph, names: tuple[str, ...]) -> Graph:
+    """Columns without names are taken for those of the model, and must be as many."""
+    if graph.num_attributes != len(names):
+        raise InputError(
+            f"the model's {len(names):,} attributes have names, and these {graph.num_attributes:,} do not; name them"
+        )
+    return replace(graph, attribute_names=names)
 
 
 def _names(vocabulary: TextVocabulary | None, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -92,6 +199,8 @@ def _by_name(
     graph: Graph, old: tuple[str, ...], new: tuple[str, ...], vocabulary: TextVocabulary | None
 ) -> Graph:
     """The graph with its columns under the old names first, and those that are new after them."""
+    if graph.mapped:
+        raise InputError("the attributes of a graph folder must be those of the model, in the same order")
     known = set(old)
     names = (*old, *(name for name in new if name not in known))
     place = {name: column for column, name in enumerate(names)}
@@ -110,8 +219,16 @@ def _by_name(
     shape = (graph.num_nodes, len(names))
     moved = sp.csr_array((values.astype(np.float32), (rows.row, to[rows.col])), shape=shape)
     moved.sort_indices()
+    if words is not None:
+        moved = _of_unit_length(moved)
     given = graph.attribute_names and names
     return replace(graph, attributes=narrowed(moved), attribute_names=given, vocabulary=words)
+
+
+def _of_unit_length(rows: sp.csr_array) -> sp.csr_array:
+    from sklearn.preprocessing import normalize
+
+    return sp.csr_array(normalize(rows))
 
 
 def widened(old: Network, new: Network, columns: Columns) -> Weights:
@@ -133,32 +250,29 @@ def widened(old: Network, new: Network, columns: Columns) -> Weights:
     return found
 
 
-def earlier(before: Embedding, graph: Graph) -> tuple[Gaussian, npt.NDArray[np.bool_]]:
-    """The Gaussians nodes of a graph had before, and (n,) which had one; the rest of the rows stand for nothing."""
-    places = before.ids.find(graph.ids.array)
-    return before.gaussian[np.maximum(places, 0)], places >= 0
-
-
 def report(before: Embedding, now: Embedding, streams: Streams) -> dict[str, float]:
-    """How far nodes of both moved, and how many of their neighbours they kept."""
+    """How far nodes of both moved, and how many of their neighbours they kept; of a thousand, and among all."""
     places = before.ids.find(now.ids.array)
     both = np.flatnonzero(places >= 0)
-    if not len(both):
+    if len(both) < 2:
         return {"moved_median": 0.0, "moved_most": 0.0, "kept_neighbors": 1.0}
-    old, new = before.take(places[both]), now.take(both)
+    asked = np.sort(streams.numpy("asked after the update").permutation(both)[:ASKED])
+    old, new = before.take(places[asked]), now.take(asked)
     far = _moved(old.gaussian, new.gaussian)
-    asked = streams.numpy("asked after the update").permutation(len(both))[:ASKED]
+    # Neighbours are sought among the nodes that were there and still are.
+    was = np.zeros(len(before), np.bool_)
+    was[places[both]] = True
     lists = [
-        each.nearest_to(each.take(asked), NEIGHBORS, exclude=asked[:, None].tolist())[0]
-        for each in (old, new)
+        before.nearest_to(old, NEIGHBORS, exclude=places[asked][:, None].tolist(), among=was)[0],
+        now.nearest_to(new, NEIGHBORS, exclude=asked[:, None].tolist(), among=places >= 0)[0],
     ]
-    shares = (
-        [np.isin(one, other).mean() for one, other in zip(*lists, strict=True)] if len(both) > 1 else [1.0]
-    )
+    kept = [
+        np.isin(one[one >= 0], places[other[other >= 0]]).mean() for one, other in zip(*lists, strict=True)
+    ]
     return {
         "moved_median": float(np.median(far)),
         "moved_most": float(np.quantile(far, 0.9)),
-        "kept_neighbors": float(np.mean(shares)),
+        "kept_neighbors": float(np.mean(kept)),
     }
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from glace.estimator.estimator import GLACE, check_graph
+from glace.estimator.update import Update
 from glace.graph.graph import Graph
 
 
@@ -54,6 +55,11 @@ class LINE(LACE):
         """Learn from the edges of a graph; see `GLACE.fit`."""
         check_graph(graph)
         return super().fit(graph.without_attributes(), **options)
+
+    def update(self, graph: Graph, **options: Any) -> Update:
+        """Go on with the edges of a graph; see `GLACE.update`."""
+        check_graph(graph)
+        return super().update(graph.without_attributes(), **options)
 
 
 ESTIMATORS: dict[str, type[GLACE]] = {each.method: each for each in (GLACE, PublishedGLACE, LACE, LINE)}

@@ -42,6 +42,12 @@ def evidence(attributes: npt.NDArray[np.integer], edges: npt.NDArray[np.integer]
     return np.asarray(ATTRIBUTES * np.log1p(attributes) + EDGES * np.log1p(edges))
 
 
+def ascending(quantiles: Numbers) -> tuple[Numbers, Numbers]:
+    """Distinct quantiles, and the share of what lies below each: equals have none below them but the others'."""
+    places, first = np.unique(quantiles, return_index=True)
+    return places, np.linspace(0, 1, len(quantiles))[first]
+
+
 @dataclass(frozen=True, eq=False)
 class Reference:
     """What the training nodes are like: the mean (L,) of their means and variances, and of their certainty the
@@ -81,7 +87,8 @@ class Reference:
     def certainty(self, nodes: Gaussian, known: Known, room: Room = np.empty) -> npt.NDArray[np.float32]:
         """(n,) ranks from 0 to 1, in an array that `room` gives."""
         ranks: npt.NDArray[np.float32] = room((len(nodes.mean),), np.float32)
+        places, shares = ascending(self.quantiles)
         for rows in blocks(len(ranks), ROWS):
             found = self.standing(nodes[rows]) + known(rows)
-            ranks[rows] = np.interp(found, self.quantiles, np.linspace(0, 1, STEPS + 1))
+            ranks[rows] = np.interp(found, places, shares)
         return ranks

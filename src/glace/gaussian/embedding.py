@@ -51,8 +51,8 @@ class Embedding:
         _check(self.gaussian, self.mean.shape, self.measure)
         if self.context is not None:
             _check(self.context, self.mean.shape, self.measure)
-        if self.certainty is not None and self.certainty.shape != (len(self.ids),):
-            raise InputError(f"{len(self.ids):,} ids need as many certainties, not {self.certainty.shape}")
+        if self.certainty is not None:
+            _check_certainty(self.certainty, len(self.ids))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -176,9 +176,10 @@ class Embedding:
         """(P,) what of `dissimilarities_at` comes from unequal variances; the rest comes from distance."""
         if self.variance is None:
             return np.zeros(len(pairs))
-        return replace(
-            self, mean=np.zeros_like(self.mean), context=_centered(self.context)
-        ).dissimilarities_at(pairs)
+        nodes, places = np.unique(pairs, return_inverse=True)
+        some = self.take(nodes)
+        still = replace(some, mean=np.zeros_like(some.mean), context=_centered(some.context))
+        return still.dissimilarities_at(places.reshape(-1, 2))
 
     def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         """That a pair is an edge, where edges and other pairs are equally many; see docs/concepts.md."""
@@ -189,6 +190,13 @@ class Embedding:
         if self.variance is None:
             raise InputError("points have no variance; only Gaussians (GLACE) know how certain they are")
         return np.asarray(np.log(self.variance.astype(np.float64)).mean(axis=1))
+
+
+def _check_certainty(ranks: npt.NDArray[np.float32], count: int) -> None:
+    if ranks.shape != (count,):
+        raise InputError(f"{count:,} ids need as many certainties, not {ranks.shape}")
+    if not all(((part >= 0) & (part <= 1)).all() for part in row_blocks(ranks)):
+        raise InputError("certainties must be from 0 to 1")
 
 
 def _centered(gaussian: Gaussian | None) -> Gaussian | None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -145,10 +146,9 @@ class Graph:
         mapped = self.mapped and replace(self.mapped, fingerprint=None)
         return replace(self, attributes=None, attribute_names=None, vocabulary=None, mapped=mapped)
 
-    def neighbors_of(self, node: int) -> npt.NDArray[np.int64]:
-        """The nodes that this one is joined to, whichever way the edge points, ascending."""
-        around = self.neighborhoods()
-        return np.asarray(around.indices[around.indptr[node] : around.indptr[node + 1]], dtype=np.int64)
+    def known_edges(self, symmetric: bool) -> sp.csr_array:
+        """(n, n) CSR of the pairs that are no missing edges: by a symmetric measure, whichever way an edge points."""
+        return self.neighborhoods() if symmetric else self.adjacency
 
     def has_label(self, name: str) -> npt.NDArray[np.bool_]:
         """(n,) whether a node's label is this one; a label that no node can have raises."""
@@ -161,7 +161,11 @@ class Graph:
         if not self.directed:
             return self.adjacency
         stored = self.mapped and self.mapped.neighbors
-        return sp.csr_array(self.adjacency + self.adjacency.T) if stored is None else stored
+        return self._both_ways if stored is None else stored
+
+    @cached_property
+    def _both_ways(self) -> sp.csr_array:
+        return sp.csr_array(self.adjacency + self.adjacency.T)
 
     def in_id_order(self) -> tuple["Graph", npt.NDArray[np.int64] | None]:
         """The graph with its nodes sorted by id, and the positions that bring them back; (self, None) if sorted."""

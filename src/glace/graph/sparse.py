@@ -71,6 +71,11 @@ def entry_blocks(matrix: sp.csr_array, size: int = BLOCK) -> Iterator[slice]:
         first = end
 
 
+def row_of(matrix: sp.csr_array, row: int) -> npt.NDArray[np.int64]:
+    """The columns of one row's entries."""
+    return np.asarray(matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]], dtype=np.int64)
+
+
 def places_of(matrix: sp.csr_array, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     """(P,) where among the entries of a sorted matrix each (row, column) of (P, 2) is; -1 if it is not there."""
     sources, targets = pairs[:, 0], pairs[:, 1]

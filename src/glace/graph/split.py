@@ -160,6 +160,18 @@ def _sum_of(numbers: Sequence[float], form: str) -> str:
     return " + ".join(f"{number:{form}}" for number in numbers)
 
 
+def without_edges(graph: Graph, pairs: npt.NDArray[np.integer]) -> Graph:
+    """The graph without these edges, both ways, as far as it has them."""
+    if graph.mapped:
+        here = graph.has_edges(pairs) | graph.has_edges(pairs[:, ::-1])
+        return without_pairs(graph, np.unique(np.sort(pairs[here], axis=1), axis=0))
+    edges, weights = graph.edges_and_weights()
+    gone, size = np.sort(pairs, axis=1), graph.num_nodes
+    unordered = np.sort(edges, axis=1)
+    kept = ~np.isin(unordered[:, 0] * size + unordered[:, 1], gone[:, 0] * size + gone[:, 1])
+    return graph.with_edges(edges[kept], weights[kept])
+
+
 def reversed_in_training(train: Graph, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
     """(P,) which pairs are, in this or the other direction, an edge of the training graph.
 

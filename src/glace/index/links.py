@@ -72,13 +72,14 @@ def likely_links(
             nodes = asked[start : start + NODES]
             places, far = find(embedding.take(nodes), k, [no_answer(known, node) for node in nodes])
             best.add(nodes, places, far)
-            # A node that has given all it has is not asked again.
-            again.append(nodes[(places[:, -1] >= 0) & (places.shape[1] == k)])
+            # A node that has given all it has is not asked again, nor one whose last answer is beyond the best.
+            more = (places[:, -1] >= 0) & (places.shape[1] == k) & (far[:, -1] <= best.border())
+            again.append((nodes[more], far[more, -1]))
             done += len(nodes)
             if progress:
                 progress(min(done / len(embedding), 1.0))
-        candidates = np.concatenate(again)
-        asked, k = candidates[best.may_have_more(candidates)], 4 * k
+        candidates, last = (np.concatenate(each) for each in zip(*again, strict=True))
+        asked, k = candidates[last <= best.border()], 4 * k
     return best.pairs()
 
 
@@ -102,12 +103,11 @@ def _exact(embedding: Embedding) -> Search:
 
 
 class _Best:
-    """The best pairs so far, and of each node how far its last answer was."""
+    """The best pairs so far."""
 
     def __init__(self, top: int, symmetric: bool) -> None:
         self.top, self.symmetric = top, symmetric
         self.places, self.far = np.empty((0, 2), np.int64), np.empty(0)
-        self.last: dict[int, float] = {}
 
     def add(self, nodes: npt.NDArray[np.int64], places: Places, far: Values) -> None:
         if not places.shape[1]:
@@ -117,7 +117,6 @@ class _Best:
         if self.symmetric:
             pairs = np.sort(pairs, axis=1)
         self._keep(np.concatenate([self.places, pairs]), np.concatenate([self.far, far[row, rank]]))
-        self.last.update(zip(nodes.tolist(), far[:, -1].tolist(), strict=True))
 
     def _keep(self, pairs: Places, far: Values) -> None:
         # A pair is found from both its ends, and anew where a node is asked again.
@@ -126,12 +125,9 @@ class _Best:
         order = np.lexsort((pairs[:, 1], pairs[:, 0], far))[: self.top]
         self.places, self.far = pairs[order], far[order]
 
-    def may_have_more(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """(N,) whether what comes after a node's last answer may belong to the best."""
-        last = np.array([self.last[node] for node in nodes.tolist()])
-        return (
-            np.asarray(last <= self.far[-1]) if len(self.far) >= self.top else np.ones(len(nodes), np.bool_)
-        )
+    def border(self) -> float:
+        """What is further away is not among the best."""
+        return float(self.far[-1]) if len(self.far) >= self.top else np.inf
 
     def pairs(self) -> Pairs:
         return Pairs(self.places, self.far)

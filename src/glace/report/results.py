@@ -170,7 +170,11 @@ def _mixtures(runs: Iterable[Run]) -> list[str]:
         if different:
             notices.append(f"{method} on {dataset}, {task}: the runs differ in {', '.join(different)}.")
     for dataset, group in grouped(runs, lambda run: run.dataset).items():
-        if len({json.dumps(run.provenance.get("data"), sort_keys=True) for run in group}) > 1:
+        # A run that was stopped may not have come to know its data.
+        known = {
+            json.dumps(run.provenance["data"], sort_keys=True) for run in group if run.provenance.get("data")
+        }
+        if len(known) > 1:
             notices.append(f"{dataset}: the runs are on different data; see the fingerprints.")
     return notices
 

@@ -15,7 +15,7 @@ from glace.estimator.estimator import GLACE
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.layout import main_axes
-from glace.ids import NodeId
+from glace.graph.sparse import row_of
 
 MOST = 1000
 """Most answers to one question, pairs in one request, and new nodes at once."""
@@ -72,7 +72,7 @@ class Answers:
         except InputError as problem:
             raise UnknownNode(str(problem)) from problem
 
-    def complete(self, text: str, limit: int = 10) -> list[NodeId]:
+    def complete(self, text: str, limit: int = 10) -> list[str]:
         """Ids that hold the text, those that start with it first, shorter ones first."""
         if not text:
             return []
@@ -80,7 +80,7 @@ class Answers:
         names = self._names.take(pa.array(held))
         starts = pc.starts_with(names, text, ignore_case=True).to_numpy(False)
         order = np.lexsort((pc.utf8_length(names).to_numpy(), ~starts))[: _count(limit, "limit")]
-        return [self.embedding.ids[place] for place in held[order].tolist()]
+        return [self._id(place) for place in held[order].tolist()]
 
     @cached_property
     def _names(self) -> Any:
@@ -89,12 +89,10 @@ class Answers:
     def node(self, node: str) -> Answer:
         """What is known of one node."""
         place = self.place(node)
-        joined = [] if self.graph is None else self.graph.neighbors_of(place).tolist()
-        return {
-            **self._named(place),
-            "edges": len(joined),
-            "joined": [self.embedding.ids[other] for other in joined],
-        }
+        if self.graph is None:
+            return {**self._named(place), "edges": None, "joined": []}
+        joined = row_of(self.graph.neighborhoods(), place).tolist()
+        return {**self._named(place), "edges": len(joined), "joined": [self._id(other) for other in joined]}
 
     def neighbors(
         self,
@@ -109,7 +107,7 @@ class Answers:
         place = self.place(node)
         if (unknown or label) and self.graph is None:
             raise InputError("the model keeps no edges and no labels; ask without `unknown` and `label`")
-        joined = self.graph.neighbors_of(place).tolist() if unknown and self.graph else []
+        joined = self._known(place) if unknown else []
         among = self.graph.has_label(label) if label and self.graph else None
         own = self.embedding.take(np.array([place]))
         places, far = self.embedding.nearest_to(own, _count(k, "k"), by, measure, [[place, *joined]], among)
@@ -130,7 +128,7 @@ class Answers:
             ):
                 answer |= {"by_spread": float(spread), "probability": float(chance)}
         if self.graph is not None:
-            joined = set(self.graph.neighbors_of(place).tolist())
+            joined = set(self._known(place))
             for answer, other in zip(answers, places.tolist(), strict=True):
                 answer["known"] = other in joined
         return answers
@@ -144,8 +142,8 @@ class Answers:
         columns = (far, self.embedding.by_spread_at(places), self.embedding.probabilities(far))
         return [
             {
-                "source": self.embedding.ids[source],
-                "target": self.embedding.ids[target],
+                "source": self._id(source),
+                "target": self._id(target),
                 "dissimilarity": float(value),
                 "by_spread": float(spread),
                 "probability": float(chance),
@@ -162,7 +160,8 @@ class Answers:
         found = self.model.links(
             None if node is None else self.embedding.ids[self.place(node)], _count(top, "top")
         )
-        columns = (found.source, found.target, found.dissimilarity.tolist(), found.probability.tolist())
+        ends = (map(str, column) for column in (found.source, found.target))
+        columns = (*ends, found.dissimilarity.tolist(), found.probability.tolist())
         names = ("source", "target", "dissimilarity", "probability")
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -226,12 +225,22 @@ class Answers:
         """A node and others as ellipses, one standard deviation, in the plane in which their means differ most."""
         places = np.array([self.place(each) for each in [node, *others[:MOST]]])
         found = ellipses(self.embedding.gaussian[places])
-        names = [self.embedding.ids[place] for place in places.tolist()]
+        names = [self._id(place) for place in places.tolist()]
         return [{"id": name, **each} for name, each in zip(names, found, strict=True)]
+
+    def _known(self, place: int) -> list[int]:
+        """The positions that edges lead to from this one, as `GLACE.links` sees it."""
+        assert self.graph is not None
+        found: list[int] = row_of(self.graph.known_edges(self.embedding.measure.symmetric), place).tolist()
+        return found
+
+    def _id(self, place: int) -> str:
+        """An id as text: many readers of JSON, browsers among them, would round a large number."""
+        return str(self.embedding.ids[place])
 
     def _named(self, place: int) -> Answer:
         """A node's id with its label and certainty, where there are any."""
-        answer: Answer = {"id": self.embedding.ids[place]}
+        answer: Answer = {"id": self._id(place)}
         if self.graph is not None and self.graph.labels is not None:
             answer["label"] = self.graph.labels[place]
         if self.embedding.certainty is not None:

@@ -54,7 +54,11 @@ class Described(_Body):
 def make_app(answers: Answers, positions: Positions | None = None, hosts: list[str] | None = None) -> FastAPI:
     """The application; with positions of the nodes it has the page to explore them too."""
     app = FastAPI(
-        title="glace", version=__version__, description="Questions to Gaussians of nodes.", docs_url=None
+        title="glace",
+        version=__version__,
+        description="Questions to Gaussians of nodes.",
+        docs_url=None,
+        redoc_url=None,
     )
     _add_questions(app, answers)
     if positions is not None:
@@ -79,7 +83,7 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
         return answers.node(id)
 
     @app.get("/api/complete")
-    def complete(q: Text, limit: int = 10) -> list[str | int]:
+    def complete(q: Text, limit: int = 10) -> list[str]:
         return answers.complete(q, limit)
 
     @app.get("/api/neighbors")
@@ -134,7 +138,7 @@ def map_values(answers: Answers, positions: Positions) -> Answer:
     labels = None if graph is None else graph.labels
     return {
         **answers.facts(),
-        "ids": list(embedding.ids),
+        "ids": [str(each) for each in embedding.ids],
         "x": _packed(positions[:, 0]),
         "y": _packed(positions[:, 1]),
         "codes": None if labels is None else _packed(labels.codes.astype(np.float32)),

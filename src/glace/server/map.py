@@ -33,7 +33,13 @@ def map_of(
     kept = _kept(path, digest, len(embedding))
     if kept is not None:
         return kept
-    if kind == "pca" or len(embedding) < 3:
+    # t-SNE takes at least three nodes of two dimensions, not all at one place.
+    if (
+        kind == "pca"
+        or len(embedding) < 3
+        or embedding.mean.shape[1] < 2
+        or np.ptp(embedding.mean, axis=0).max() == 0
+    ):
         made = principal(embedding)
     else:
         made = layout(embedding, threads=threads, progress=progress)

@@ -10,6 +10,7 @@ import numpy as np
 
 from glace.errors import InputError
 from glace.files import replacing
+from glace.graph.sparse import row_of
 from glace.index.links import no_answer
 from glace.server.answers import Answers, ellipses
 
@@ -49,8 +50,8 @@ def export(answers: Answers, drawn: dict[str, Any], path: Path) -> None:
             f"a page that stands alone holds at most {MOST_NODES:,} nodes, not {len(answers.embedding):,}; "
             "explore these with `glace explore` on this machine"
         )
-    # In a script no text may end the script.
-    data = json.dumps({**drawn, **_all_answers(answers)}, separators=(",", ":")).replace("</", "<\\/")
+    # In a script no text may look like the end of it, or like the beginning of another.
+    data = json.dumps({**drawn, **_all_answers(answers)}, separators=(",", ":")).replace("<", "\\u003c")
     scripts = "".join(
         f"<script{kind}>{text}</script>\n"
         for kind, text in (
@@ -85,11 +86,11 @@ def _all_answers(answers: Answers) -> dict[str, Any]:
     }
     if graph is None:
         return values
-    around = graph.neighborhoods()
+    known, around = graph.known_edges(embedding.measure.symmetric), graph.neighborhoods()
     likely, unlike = embedding.nearest_to(
-        embedding, LIKELY, exclude=[no_answer(around, node) for node in nodes.tolist()]
+        embedding, LIKELY, exclude=[no_answer(known, node) for node in nodes.tolist()]
     )
-    joined = [graph.neighbors_of(node).tolist() for node in nodes.tolist()]
+    joined = [row_of(around, node).tolist() for node in nodes.tolist()]
     return {
         **values,
         "joined": joined,

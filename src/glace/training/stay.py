@@ -17,22 +17,22 @@ Penalty = Callable[[str, Gaussian], Tensor]
 class Stay:
     """`weight` times how far nodes are from where they were: KL(now || before), of points the squared distance.
 
-    `before` has a row for each node of the graph, and `known` (n,) is False where a node had no Gaussian.
+    `before` are the Gaussians of before, and `places` (n,) which of them is that of a node; -1 if it had none.
     """
 
     def __init__(
-        self, network: Network, before: Gaussian, known: npt.NDArray[np.bool_], weight: float
+        self, network: Network, before: Gaussian, places: npt.NDArray[np.int64], weight: float
     ) -> None:
-        self.before, self.known, self.weight = before, known, weight
+        self.before, self.places, self.weight = before, places, weight
         self.device, dim = network.device, network.config.dim
         # The parts of several proximities stand side by side.
         self.dims = {part: slice(at * dim, (at + 1) * dim) for at, part in enumerate(network.parts)}
 
     def of(self, anchors: npt.NDArray[np.int64]) -> Penalty:
         """For a batch with these anchors, mean over those that were known."""
-        known = self.known[anchors]
-        places = torch.from_numpy(np.flatnonzero(known)).to(self.device)
-        before = self.before[anchors[known]]
+        rows = self.places[anchors]
+        places = torch.from_numpy(np.flatnonzero(rows >= 0)).to(self.device)
+        before = self.before[rows[rows >= 0]]
 
         def penalty(part: str, now: Gaussian) -> Tensor:
             if not len(places):

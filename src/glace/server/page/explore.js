@@ -309,16 +309,19 @@ class Explorer {
     if (this.landed) await this.atlas.land(this.landed);
   }
   async choose(id, focus) {
+    const number = this.asked = (this.asked || 0) + 1;
     try {
       const [node, nearest, likely] = await Promise.all([
         this.source.node(id), this.source.nearest(id),
         Promise.resolve().then(() => this.source.likely(id)).catch(() => []),
       ]);
+      const ellipses = await this.source.ellipses(id, nearest.map((each) => each.id));
+      if (number !== this.asked) return; // another node was chosen meanwhile
       this.now = node;
       await this.atlas.show(node.id, node.joined);
       this.about(node, nearest, likely);
       if (focus) $("name").focus();
-      drawEllipses(await this.source.ellipses(id, nearest.map((each) => each.id)));
+      drawEllipses(ellipses);
     } catch (problem) {
       $("status").hidden = false;
       $("status").textContent = problem.message;
