@@ -463,10 +463,10 @@ def test_links_of_the_graph(glace, folder):
     assert {"pairs", "brier", "error", "bins"} == set(written["calibration"])  # type: ignore[call-overload]
 
 
-def test_links_of_points_and_of_nobody(glace, folder):
-    write_csv(folder / "whole.csv", "source,target", ["1,2", "2,3", "1,3"])
-    glace("fit", "whole.csv", *FAST, "-q", "-o", "whole.glace", "--validation-share", "0")
-    glace("links", "whole.glace", "-o", "none.parquet")
+def test_links_of_a_node_that_has_them_all(glace, folder):
+    write_csv(folder / "star.csv", "source,target", ["1,2", "1,3", "1,4"])
+    glace("fit", "star.csv", *FAST, "-q", "-o", "star.glace", "--validation-share", "0")
+    glace("links", "star.glace", "1", "-o", "none.parquet")
     table = pyarrow.parquet.read_table("none.parquet")
     assert len(table) == 0
     assert str(table.schema.field("source").type) == "int64"

@@ -91,4 +91,4 @@ def _known(model: "GLACE", path: Path, no_header: bool) -> Any:
     ids = model.embedding_.ids
     pairs = read_pairs(path, ids, header=not no_header)
     none = np.zeros((len(ids), 1), np.float32)
-    return from_arrays(pairs, none, directed=model.directed_)
+    return from_arrays(pairs, none, ids=ids.array, directed=model.directed_)
