@@ -13,6 +13,10 @@ from glace.graph.folder import read_folder, write_folder
 from glace.graph.split import hide_nodes
 from glace.rng import Streams
 
+SETTLED: dict[str, Any] = {
+    "dim": 16, "hidden": 64, "max_steps": 300, "neighbors": "mean", "dropout": 0.5, "offset": "learned", "threads": 1,
+}  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def graph():
@@ -21,7 +25,7 @@ def graph():
 
 @pytest.fixture(scope="module")
 def model(graph):
-    return glace.GLACE(dim=16, hidden=64, max_steps=300, purpose="nodes", threads=1).fit(graph)
+    return glace.GLACE(**SETTLED).fit(graph)
 
 
 def thinned(matrix, share, seed=0):
@@ -49,7 +53,7 @@ def test_certainty_falls_when_edges_are_removed(model, graph):
 
 def test_random_attributes_are_novel_and_hidden_nodes_are_not(graph):
     hidden = hide_nodes(graph, 0.2, Streams(0).numpy("hidden"))
-    model = glace.GLACE(dim=16, hidden=64, max_steps=300, purpose="nodes", threads=1).fit(hidden.visible)
+    model = glace.GLACE(**SETTLED).fit(hidden.visible)
     real = sp.csr_array(hidden.hidden)
     random = real.copy()
     random.indices = np.random.default_rng(0).permutation(random.indices)

@@ -85,9 +85,7 @@ class Page:
         """Type into the search box and take what comes first, by keyboard."""
         box = self.at("#search")
         box.clear()
-        box.send_keys(text)
-        self.until(lambda: self.all("#found li"))
-        box.send_keys(selenium.Keys.ENTER)
+        box.send_keys(text, selenium.Keys.ENTER)  # without waiting for what is found
 
     def name(self):
         return self.at("#name").text

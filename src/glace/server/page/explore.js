@@ -371,7 +371,10 @@ class Finder {
     this.asked = 0;
     this.box.addEventListener("input", () => this.ask());
     this.box.addEventListener("keydown", (event) => this.key(event));
-    this.box.addEventListener("blur", () => setTimeout(() => this.close(), 150));
+    // Later, as a click on the list takes the focus first; and not if somebody is back in the box by then.
+    this.box.addEventListener("blur", () => setTimeout(() => {
+      if (document.activeElement !== this.box) this.close();
+    }, 150));
     document.addEventListener("keydown", (event) => {
       if (event.key === "/" && !/INPUT|TEXTAREA|SELECT/.test(document.activeElement.tagName)) {
         event.preventDefault();
@@ -381,8 +384,10 @@ class Finder {
   }
   async ask() {
     const number = ++this.asked, text = this.box.value.trim();
+    this.pending = true;
     const found = text ? await this.source.complete(text) : [];
     if (number !== this.asked) return;
+    this.pending = false;
     this.list.replaceChildren(...found.map((id, rank) => {
       const item = element("li", id);
       item.id = `found-${rank}`;
@@ -394,6 +399,8 @@ class Finder {
     this.found = found;
     this.open(text !== "");
     this.select(0);
+    if (this.hurried && found.length) this.take(found[0]);
+    this.hurried = false;
   }
   open(is) {
     this.list.hidden = !is;
@@ -411,6 +418,7 @@ class Finder {
   key(event) {
     const count = this.list.hidden ? 0 : this.found.length;
     if (event.key === "Escape") this.close();
+    else if (event.key === "Enter" && this.pending) this.hurried = true; // who types fast need not wait
     else if (event.key === "Enter" && count) this.take(this.found[this.at]);
     else if (event.key === "ArrowDown" && count) this.select((this.at + 1) % count);
     else if (event.key === "ArrowUp" && count) this.select((this.at + count - 1) % count);
