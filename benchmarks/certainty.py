@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import typer
 
-from benchmarks.common import RESULTS, DataDir, Report, Results, Threads, graph_of, in_turn
+from benchmarks.common import RESULTS, DataDir, Report, Results, Scale, Threads, graph_of, in_turn
 from glace.estimator.embedding import embed_all
 from glace.estimator.estimator import GLACE
 from glace.estimator.novelty import HIGH
@@ -40,7 +40,7 @@ def main(
     steps: Annotated[
         int | None, typer.Option(help="Steps of each run; as many as it wants if not given.")
     ] = None,
-    scale: Annotated[float, typer.Option(help="Size of `planted` against the paper's ACM graph.")] = 0.02,
+    scale: Scale = 0.02,
     threads: Threads = 1,
     data_dir: DataDir = None,
     results: Results = RESULTS,

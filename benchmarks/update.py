@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from benchmarks.common import RESULTS, DataDir, Report, Results, Threads, graph_of, in_turn
+from benchmarks.common import RESULTS, DataDir, Report, Results, Scale, Threads, graph_of, in_turn
 from glace.estimator.estimator import GLACE
 from glace.evaluation.link_prediction import link_prediction
 from glace.graph.graph import Graph
@@ -28,7 +28,7 @@ def main(
     steps: Annotated[
         int | None, typer.Option(help="Steps of each fit; as many as it wants if not given.")
     ] = None,
-    scale: Annotated[float, typer.Option(help="Size of `planted` against the paper's ACM graph.")] = 0.02,
+    scale: Scale = 0.02,
     threads: Threads = 1,
     data_dir: DataDir = None,
     results: Results = RESULTS,

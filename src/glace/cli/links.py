@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glace.cli.arguments import Json, ModelFile, NoHeader, Quiet, check_outputs
-from glace.cli.score import check_table_name, write_table
+from glace.cli.score import check_table_name, show_pairs, write_table
 from glace.cli.screen import Screen
 from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.estimator.estimator import GLACE
-
-SHOWN = 20
 
 
 def links(
@@ -61,10 +59,7 @@ def links(
     ends = {name: pa.array(getattr(found, name), kind) for name in ("source", "target")}
     figures = {name: each for name, each in found._asdict().items() if name not in ends and each is not None}
     table = pa.table({**ends, **figures})
-    rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
-    screen.table(table.column_names, [(str(a), str(b), *rest) for a, b, *rest in rows])
-    if len(table) > SHOWN:
-        screen.say(f"... {len(table):,} in all" + ("" if output else "; -o FILE writes them"))
+    show_pairs(table, output, screen)
     worth = fitted.calibration_
     if worth is not None:
         screen.say(

@@ -46,10 +46,7 @@ def score(
     if embedding.certainty is not None:
         columns["certainty"] = embedding.certainty[wanted].mean(axis=1)
     table, screen = pa.table(columns), Screen(quiet)
-    rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
-    screen.table(list(columns), [(str(a), str(b), *rest) for a, b, *rest in rows])
-    if len(wanted) > SHOWN:
-        screen.say(f"... {len(wanted):,} pairs in all" + ("" if output else "; -o FILE writes them"))
+    show_pairs(table, output, screen, "pairs ")
     if output:
         write_table(table, output)
         screen.say(f"wrote {output}")
@@ -68,6 +65,14 @@ def _pairs(ids: Any, nodes: list[str], file: Path | None, no_header: bool) -> An
     if file is None:
         return ids.positions([ids.parse(node) for node in nodes]).reshape(1, 2)
     return read_pairs(file, ids, header=not no_header)
+
+
+def show_pairs(table: Any, output: Path | None, screen: Screen, what: str = "") -> None:
+    """Print the first rows of a table of source, target and figures, and how many there are if they are more."""
+    rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
+    screen.table(table.column_names, [(str(a), str(b), *rest) for a, b, *rest in rows])
+    if len(table) > SHOWN:
+        screen.say(f"... {len(table):,} {what}in all" + ("" if output else "; -o FILE writes them"))
 
 
 def check_table_name(output: Path | None) -> None:

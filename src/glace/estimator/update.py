@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from glace.errors import InputError
 from glace.estimator.fitting import Fitting
 from glace.estimator.settings import Settings
-from glace.gaussian.dissimilarity import Gaussian, named
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.sparse import narrowed
@@ -22,7 +21,7 @@ from glace.model.network import Network
 from glace.rng import Streams
 from glace.training.history import Listener
 from glace.training.loop import DEFAULT_STEPS, total_steps
-from glace.training.stay import Stay
+from glace.training.stay import Stay, moved
 from glace.training.threads import using_threads
 
 if TYPE_CHECKING:
@@ -258,7 +257,7 @@ def report(before: Embedding, now: Embedding, streams: Streams) -> dict[str, flo
         return {"moved_median": 0.0, "moved_most": 0.0, "kept_neighbors": 1.0}
     asked = np.sort(streams.numpy("asked after the update").permutation(both)[:ASKED])
     old, new = before.take(places[asked]), now.take(asked)
-    far = _moved(old.gaussian, new.gaussian)
+    far = moved(old.gaussian, new.gaussian)
     # Neighbours are sought among the nodes that were there and still are.
     was = np.zeros(len(before), np.bool_)
     was[places[both]] = True
@@ -274,9 +273,3 @@ def report(before: Embedding, now: Embedding, streams: Streams) -> dict[str, flo
         "moved_most": float(np.quantile(far, 0.9)),
         "kept_neighbors": float(np.mean(kept)),
     }
-
-
-def _moved(before: Gaussian, now: Gaussian) -> npt.NDArray[np.float64]:
-    if before.variance is None:
-        return np.asarray(np.square(now.mean - before.mean, dtype=np.float64).sum(axis=1))
-    return np.asarray(named("kl").direct(before, now), dtype=np.float64)

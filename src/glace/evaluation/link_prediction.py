@@ -44,11 +44,11 @@ def link_values(embedding: Embedding, split: Split) -> dict[str, Any]:
     the cosine; and where test edges are edges of the training graph in the other direction, their number and the scores
     without them.
     """
-    values: dict[str, Any] = _named(link_prediction(embedding, split.test))
+    far, truth = embedding.dissimilarities_at(split.test.pairs()), split.test.truth()
+    values: dict[str, Any] = _named(link_scores(-far, truth))
     values["validation_auc"] = link_prediction(embedding, split.validation).auc
     if embedding.odds != UNKNOWN_ODDS:
-        far = embedding.dissimilarities_at(split.test.pairs())
-        worth = judged(embedding.probabilities(far), split.test.truth())
+        worth = judged(embedding.probabilities(far), truth)
         values |= {
             "brier": worth.brier,
             "calibration_error": worth.error,

@@ -1,6 +1,7 @@
 """A penalty that keeps nodes near the Gaussians they had before."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,8 @@ class Stay:
         def penalty(part: str, now: Gaussian) -> Tensor:
             if not len(places):
                 return torch.zeros((), device=self.device)
-            return self.weight * _moved(self._tensors(before, part), now[places]).mean()
+            total: Tensor = self.weight * moved(self._tensors(before, part), now[places]).mean()
+            return total
 
         return penalty
 
@@ -50,9 +52,9 @@ class Stay:
         return Gaussian(*parts)
 
 
-def _moved(before: Gaussian, now: Gaussian) -> Tensor:
+def moved(before: Gaussian, now: Gaussian) -> Any:
+    """(n,) how far each is from where it was, for numpy arrays and torch tensors."""
     if before.variance is None:
-        gap: Tensor = now.mean - before.mean
-        return gap.square().sum(-1)
-    moved: Tensor = named("kl").direct(before, now)
-    return moved
+        gap = now.mean - before.mean
+        return (gap * gap).sum(-1)
+    return named("kl").direct(before, now)
