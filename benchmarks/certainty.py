@@ -115,7 +115,7 @@ def certainty_of(
     none = sp.csr_array((count, count), dtype=np.float32)
     joined = narrowed(sp.csr_array(sp.block_array([[around, none], [edges, none]]), dtype=np.float32))
     joined.sort_indices()
-    nodes, _ = embed_all(model.network_, model.network_.inputs(rows, joined), np.empty)
+    nodes, _ = embed_all(model.network_, model.network_.inputs([rows], joined), np.empty)
     known = evidence(np.diff(own.indptr), np.diff(edges.indptr))
     assert model.reference_ is not None
     return model.reference_.certainty(nodes[count:], lambda part: known[part])

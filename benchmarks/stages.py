@@ -9,7 +9,7 @@ from glace.estimator.estimator import GLACE
 from glace.estimator.fitting import Fitting
 from glace.graph.graph import Graph
 from glace.model.encoders import SparseInput, Touched, sparse_inputs
-from glace.model.inputs import Inputs
+from glace.model.inputs import NodeInputs
 from glace.model.network import Network
 from glace.model.objective import batch_loss
 from glace.sampling.edges import EdgeSampler
@@ -73,7 +73,7 @@ class StagedSteps:
     """The steps of `glace.training.loop.Trainer`, to the same bits; a test compares the two."""
 
     network: Network
-    inputs: Inputs
+    inputs: NodeInputs
     sampler: EdgeSampler
     optimizer: Optimizer
     learning_rate: float

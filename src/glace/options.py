@@ -4,6 +4,7 @@ The command line, the estimator and the documentation read the same fields, so e
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -22,6 +23,8 @@ class Limits:
     optional: bool = False
     kind: type = float
     """int or float, or str where the value is one of `choices`; with both, either will do."""
+    parse: Callable[[Any], Any] | None = None
+    """For values that are none of these: gives what is kept of one, or raises."""
 
 
 def option(default: Any, help: str, **limits: Any) -> Any:
@@ -42,6 +45,9 @@ class Configuration:
     def __post_init__(self) -> None:
         for name, limits in limits_of(self).items():
             value = plain(getattr(self, name))
+            if limits.parse is not None:
+                object.__setattr__(self, name, limits.parse(value))
+                continue
             if not accepts(limits, value):
                 raise InputError(f"{name} must be {described(limits)}, not {value!r}")
             # 8.0 and numpy's 8 are taken for 8: what is kept has the plain type that code and files expect.

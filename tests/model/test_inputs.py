@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 import glace
 from glace.errors import InputError
-from glace.estimator.fitting import inputs_of
+from glace.estimator.fitting import inputs_of, shapes_of
 from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape
 from glace.model.heads import VARIANCE_FLOOR
 from glace.model.inputs import NEIGHBORS_A_STEP, Inputs, Scaling, Veil, partners
-from glace.model.network import Network, shape_of
+from glace.model.kinds import kinds_of
+from glace.model.network import Network
 from glace.rng import Streams
 from glace.sampling.config import SamplingConfig
 from glace.sampling.edges import EdgeSampler
@@ -45,8 +46,8 @@ def network_of(graph, neighbors="mean", **options):
         neighbors=neighbors,
         **{"neighbor_dropout": 0, "dropout": 0, "offset": 4.0} | options,
     )
-    network = Network(shape_of(x.shape[1], sp.issparse(x), config), config, "symmetric_kl", Streams(0))
-    network.standardize(x)
+    network = Network(kinds_of(shapes_of(graph), config), config, "symmetric_kl", Streams(0))
+    network.standardize([x])
     return network
 
 
@@ -113,7 +114,7 @@ def test_without_neighbors_a_row_is_the_attributes_alone(graph):
 
 
 def test_new_nodes_have_no_neighbors(graph):
-    rows = network_of(graph).inputs(graph.features(), None).rows(np.arange(60)).toarray()
+    rows = network_of(graph).inputs([graph.features()], None).rows(np.arange(60)).toarray()
     np.testing.assert_allclose(rows[:, :30], oracle(graph)[:, :30], rtol=1e-5, atol=1e-7)
     assert (rows[:, 30:] == 0).all()
 
@@ -128,7 +129,7 @@ def test_neighbors_are_so_whichever_way_an_edge_points(graph):
 def test_hashed_attributes_have_a_column_and_a_sign_each(graph):
     """What each attribute is turned to is read off rows with one attribute; all else follows from it."""
     alone = glace.from_arrays(graph.edges(), sp.eye_array(60, format="csr"), ids=range(60))
-    each = network_of(alone, "none", hashed_width=7).inputs(alone.features(), None)
+    each = network_of(alone, "none", hashed_width=7).inputs([alone.features()], None)
     table = each.rows(np.arange(60)).toarray()[:30].astype(np.float64)
     assert table.shape == (30, 7)
     assert (np.abs(table).sum(axis=1) == 1).all()
@@ -148,7 +149,7 @@ def test_products_of_hashed_rows_are_right_on_average():
     graph = glace.from_arrays(np.array([[0, 1]]), x)
     products = []
     for width in (4096, 4097, 5000, 6000):
-        rows = network_of(graph, "none", hashed_width=width).inputs(x, None).rows(np.arange(2))
+        rows = network_of(graph, "none", hashed_width=width).inputs([x], None).rows(np.arange(2))
         products.append(float((rows[[0]] @ rows[[1]].T).toarray()[0, 0]))
     assert np.mean(products) == pytest.approx(1.0, abs=0.05)
 
@@ -301,8 +302,8 @@ def test_inputs_know_their_size_and_scale_nothing_unasked():
 def test_the_scale_of_dense_columns_travels_with_the_weights(graph):
     graph = dense(graph)
     network = network_of(graph)
-    other = Network(network.shape, network.config, "symmetric_kl", Streams(9))
+    other = Network(network.kinds, network.config, "symmetric_kl", Streams(9))
     other.set_weights(network.weights())
-    assert torch.equal(other.shift, network.shift)
-    assert torch.equal(other.scale, network.scale)
-    assert network.shift.abs().sum() > 0
+    assert torch.equal(other.scales[0].shift, network.scales[0].shift)
+    assert torch.equal(other.scales[0].scale, network.scales[0].scale)
+    assert network.scales[0].shift.abs().sum() > 0

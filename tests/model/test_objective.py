@@ -13,6 +13,7 @@ import glace
 from glace.gaussian.dissimilarity import MEASURES
 from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape, SparseInput, sparse_inputs
+from glace.model.kinds import Kind
 from glace.model.network import Network, shared_out
 from glace.model.objective import _pushed, _pushed_by_torch, batch_loss, edge_loss
 from glace.rng import Streams
@@ -27,8 +28,8 @@ SETTLED: dict[str, Any] = {
 def network_of(graph, measure="symmetric_kl", **options):
     attributes = graph.features()
     shape = InputShape(attributes.shape[1], sp.issparse(attributes))
-    network = Network(shape, ModelConfig(**SETTLED | options), measure, Streams(0))
-    network.standardize(attributes)
+    network = Network([Kind("", shape)], ModelConfig(**SETTLED | options), measure, Streams(0))
+    network.standardize([attributes])
     return network
 
 
@@ -43,11 +44,11 @@ def loss_of(network, graph, batch):
 
 
 def rows_of(network, graph):
-    return network.inputs(graph.features(), graph.adjacency).rows(np.arange(graph.num_nodes))
+    return network.inputs([graph.features()], graph.adjacency).rows(np.arange(graph.num_nodes))
 
 
 def embedded(network, graph, count):
-    return network.embed(network.inputs(graph.features(), graph.adjacency), np.arange(count))[0]
+    return network.embed(network.inputs([graph.features()], graph.adjacency), np.arange(count))[0]
 
 
 def members_of(network):

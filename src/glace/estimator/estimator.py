@@ -18,6 +18,7 @@ from glace.estimator.choice import Choice
 from glace.estimator.embedding import embed_all
 from glace.estimator.fitting import Fitting, inputs_of
 from glace.estimator.novelty import Common, Novelty, known_by_rows, known_of
+from glace.estimator.parts import in_words, with_identities
 from glace.estimator.settings import RunConfig, Settings
 from glace.estimator.update import Update, checked_stay, checked_steps, updated
 from glace.files import check_writable
@@ -27,7 +28,7 @@ from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, checked_matrix
 from glace.graph.split import HeldOut
 from glace.graph.tables import frame_rows
-from glace.graph.text import TextVocabulary
+from glace.graph.typed import TypeAttributes
 from glace.ids import NodeId, NodeIds
 from glace.index.approximate import Index
 from glace.index.links import Links, likely_links, links_of
@@ -72,6 +73,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     purpose: str = ModelConfig.purpose
     offset: float | str = ModelConfig.offset
     hashed_width: int | None = ModelConfig.hashed_width
+    encoder: Any = ModelConfig.encoder
     normalize: bool = ModelConfig.normalize
     batch: int = SamplingConfig.batch
     negatives: int = SamplingConfig.negatives
@@ -112,6 +114,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """
         settings = self.settings()
         check_graph(graph)
+        graph = with_identities(graph, settings.model)
         with using_threads(settings.run.threads):
             # In the order of ids: what is drawn for a node then depends on its id, and shuffling the rows of the
             # input files changes nothing.
@@ -162,48 +165,52 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.reference_: Reference | None = Reference.of(nodes[0], known)
         embedding = self._embedding(ordered.ids, *nodes, known, room)
         self.embedding_: Embedding = embedding if back is None else embedding.take(back)
-        self.common_ = Common.learn(trainer.network, self.reference_, ordered, fitting.settings.streams)
+        self.commons_: tuple[Common | None, ...] = tuple(
+            Common.learn(trainer.network, self.reference_, kind, part.matrix, fitting.settings.streams)
+            for kind, part in enumerate(ordered.by_type().parts)
+        )
 
     def fit_transform(self, graph: Graph, **options: Any) -> Embedding:
         """Fit, and return the Gaussians of the graph's nodes."""
         return self.fit(graph, **options).embedding_
 
-    def transform(self, attributes: Any, ids: Any = None) -> Embedding:
+    def transform(self, attributes: Any, ids: Any = None, node_type: str | None = None) -> Embedding:
         """The Gaussians of nodes never seen, from a matrix of the training width, a data frame, or raw texts.
 
-        A frame's columns are taken by their names where the model knows them, and its `id` column as the ids.
-        Texts (a sequence of strings) need a model that was fitted on texts. Ids are 0, 1, ... if not given.
+        Where nodes have types with attributes of their own, `node_type` says which these are of. A frame's columns
+        are taken by their names where the model knows them, and its `id` column as the ids. Texts (a sequence of
+        strings) need a model that was fitted on texts. Ids are 0, 1, ... if not given.
         """
         self._check_fitted()
+        kind, part = self._part(node_type)
         if hasattr(attributes, "__arrow_c_stream__"):
-            own, attributes = frame_rows(attributes, self.attribute_names_)
+            own, attributes = frame_rows(attributes, part.names)
             ids = own.array if ids is None and own is not None else ids
-        matrix = self._matrix(attributes)
+        matrix = _matrix(attributes, part)
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:
             raise InputError(f"{len(names):,} ids for {matrix.shape[0]:,} rows of attributes; give one a row")
         with using_threads(self.settings().run.threads):
-            nodes = embed_all(self.network_, self.network_.inputs(matrix, None), np.empty)
+            nodes = embed_all(self.network_, self.network_.inputs_of(kind, matrix), np.empty)
             return self._embedding(names, *nodes, known_by_rows(matrix), np.empty)
 
-    def novelty(self, attributes: Any) -> Novelty:
+    def novelty(self, attributes: Any, node_type: str | None = None) -> Novelty:
         """How unlike the nodes of the training graph these are; `attributes` as `transform` takes them."""
         self._check_fitted()
-        if self.width_ is not None and (self.common_ is None or self.reference_ is None):
+        kind, part = self._part(node_type)
+        if hasattr(attributes, "__arrow_c_stream__"):
+            _, attributes = frame_rows(attributes, part.names)
+        texts = attributes if _is_texts(attributes) else None
+        matrix, common = _matrix(attributes, part), self.commons_[kind]
+        if common is None or self.reference_ is None:
             raise InputError(
                 "the model does not know what is common: it was saved by an older glace; fit it anew"
             )
-        if hasattr(attributes, "__arrow_c_stream__"):
-            _, attributes = frame_rows(attributes, self.attribute_names_)
-        texts = attributes if _is_texts(attributes) else None
-        matrix = self._matrix(attributes)
-        assert self.common_ is not None
-        assert self.reference_ is not None
         with using_threads(self.settings().run.threads):
-            found = self.common_.novelty(self.network_, self.reference_, matrix)
-        if texts is None or self.vocabulary_ is None:
+            found = common.novelty(self.network_, self.reference_, kind, matrix)
+        if texts is None or part.vocabulary is None:
             return found
-        return found._replace(unseen=np.array(self.vocabulary_.unknown_shares(list(texts))))
+        return found._replace(unseen=np.array(part.vocabulary.unknown_shares(list(texts))))
 
     def links(
         self,
@@ -249,11 +256,16 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     def settings(self) -> Settings:
         """The options, checked."""
-        return Settings.of(self.get_params())
+        return Settings.of(self.get_params() | {"encoder": in_words(self.encoder)[0]})
+
+    @property
+    def width_(self) -> int | None:
+        """How many attributes the nodes have that are not of a type with its own; None where they have none."""
+        return self.types_[0].width
 
     def _fitting(self, graph: Graph, settings: Settings, validation: HeldOut | None) -> Fitting:
         measure = settings.model.resolved_dissimilarity(graph.directed, self.gaussian)
-        return Fitting.of(graph, settings, measure, validation)
+        return Fitting.of(graph, settings, measure, validation, in_words(self.encoder)[1])
 
     def _begun(self, fitting: Fitting, listener: Listener | None) -> Trainer:
         began = time.perf_counter()
@@ -294,9 +306,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """Keep what `transform` and the model file need to know of the graph."""
         self.network_ = network
         self.directed_: bool = graph.directed
-        self.width_: int | None = None if graph.attributes is None else graph.num_attributes
-        self.vocabulary_: TextVocabulary | None = graph.vocabulary
-        self.attribute_names_: tuple[str, ...] | None = graph.attribute_names
+        self.types_: tuple[TypeAttributes, ...] = tuple(each.without_rows() for each in graph.by_type().parts)
         # A graph on disk may have more edges than memory holds.
         self.graph_: Graph | None = None if graph.mapped else graph.without_attributes()
 
@@ -313,34 +323,51 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 f"this {type(self).__name__} is not fitted yet; call fit(graph) or glace.load(file)"
             )
 
-    def _matrix(self, attributes: Any) -> Any:
-        """Attributes or texts as the network was trained on them."""
-        matrix = self._as_trained(self._vectors(attributes))
-        if matrix.shape[0] == 0:
-            raise InputError("no rows of attributes came; give at least one node to embed")
-        return matrix
-
-    def _vectors(self, attributes: Any) -> Any:
-        if not _is_texts(attributes):
-            return checked_matrix(attributes)
-        if self.vocabulary_ is None:
-            raise InputError("the model was not fitted on texts; give a matrix of attributes")
-        return self.vocabulary_.attributes(list(attributes))
-
-    def _as_trained(self, matrix: Any) -> Any:
-        if self.width_ is None:
+    def _part(self, node_type: str | None) -> tuple[int, TypeAttributes]:
+        """Which type new nodes are of, and what is known of its attributes."""
+        names = [part.name for part in self.types_]
+        if node_type is None and len(names) > 1:
             raise InputError(
-                "the model was fitted without attributes: a node is known to it by its identity alone, "
-                "and new nodes cannot be embedded; fit on a graph with attributes"
+                f"the model has several types of nodes; say of which these are: {', '.join(names)}"
             )
-        if matrix.shape[1] != self.width_:
-            raise InputError(
-                f"the model was fitted on {self.width_:,} attributes, but these have {matrix.shape[1]:,}; "
-                "give the same columns in the same order"
-            )
-        if self.network_.shape.sparse:
-            return sp.csr_array(matrix)
-        return matrix.toarray() if sp.issparse(matrix) else matrix
+        wanted = names[0] if node_type is None else node_type
+        if wanted not in names:
+            there = "its nodes have no types" if names == [""] else f"there are {', '.join(names)}"
+            raise InputError(f"the model has no type {wanted!r} with attributes of its own; {there}")
+        return names.index(wanted), self.types_[names.index(wanted)]
+
+
+def _matrix(attributes: Any, part: TypeAttributes) -> Any:
+    """Attributes or texts of nodes of a type, as the network was trained on them."""
+    matrix = _as_trained(_vectors(attributes, part), part)
+    if matrix.shape[0] == 0:
+        raise InputError("no rows of attributes came; give at least one node to embed")
+    return matrix
+
+
+def _vectors(attributes: Any, part: TypeAttributes) -> Any:
+    if not _is_texts(attributes):
+        return checked_matrix(attributes)
+    if part.vocabulary is None:
+        raise InputError("the model was not fitted on texts; give a matrix of attributes")
+    return part.vocabulary.attributes(list(attributes))
+
+
+def _as_trained(matrix: Any, part: TypeAttributes) -> Any:
+    if part.width is None:
+        whose = "" if part.name == "" else f" of type {part.name!r}"
+        raise InputError(
+            f"the model was fitted without attributes{whose}: a node is known to it by its identity alone, "
+            "and new nodes cannot be embedded; fit on a graph with attributes"
+        )
+    if matrix.shape[1] != part.width:
+        raise InputError(
+            f"the model was fitted on {part.width:,} attributes, but these have {matrix.shape[1]:,}; "
+            "give the same columns in the same order"
+        )
+    if part.sparse:
+        return sp.csr_array(matrix)
+    return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
 def _moved(held_out: HeldOut | None, places: Any) -> HeldOut | None:

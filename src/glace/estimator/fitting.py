@@ -1,12 +1,12 @@
 """One fit on one graph: what is trained on, what it is judged by, and the trials that settle open options."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 import torch
+from torch import nn
 
 from glace.errors import InputError
 from glace.estimator.choice import (
@@ -23,9 +23,12 @@ from glace.estimator.choice import (
 from glace.estimator.settings import Settings
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
+from glace.graph.typed import TypeAttributes
 from glace.metrics import Calibration, Odds, calibrated, cross_calibrated
-from glace.model.inputs import Inputs
-from glace.model.network import Network, shape_of
+from glace.model.encoders import InputShape
+from glace.model.inputs import NodeInputs
+from glace.model.kinds import kinds_of
+from glace.model.network import Network
 from glace.sampling.edges import EdgeSampler
 from glace.training.history import Listener, Progress
 from glace.training.loop import Trainer, total_steps
@@ -45,9 +48,18 @@ class Fitting:
     """Those of the held-out pairs that are looked at."""
     compiled: bool = True
     """Whether the CPU's kernels are used, where that is the device."""
+    modules: dict[str, nn.Module] = field(default_factory=dict)
+    """Encoders of the user's own, by type of node, "" for all that are not named."""
 
     @classmethod
-    def of(cls, graph: Graph, settings: Settings, measure: str, held_out: HeldOut | None) -> "Fitting":
+    def of(
+        cls,
+        graph: Graph,
+        settings: Settings,
+        measure: str,
+        held_out: HeldOut | None,
+        modules: dict[str, nn.Module] | None = None,
+    ) -> "Fitting":
         """Judged by the held-out pairs if given, else by a share of the graph's edges, which are taken out."""
         share, streams = settings.training.validation_share, settings.streams
         if held_out is None and share > 0:
@@ -56,7 +68,7 @@ class Fitting:
             graph, held_out = hold_out(graph, share, streams.numpy("validation"), most)
         sampler, sample = EdgeSampler(graph, settings.sampling, streams), streams.numpy("validation sample")
         validation = None if held_out is None else Validation.of(held_out, sample)
-        return cls(graph, settings, measure, sampler, held_out, validation)
+        return cls(graph, settings, measure, sampler, held_out, validation, modules=modules or {})
 
     def choose(self, listener: Listener | None) -> tuple[Choice, Judged | None]:
         """Settle the open options, and the trial that won; without held-out edges, as most graphs have them."""
@@ -105,21 +117,37 @@ class Fitting:
 
     def trainer(self, settings: Settings) -> Trainer:
         """A run from the start, with settings that leave nothing open."""
-        attributes = self.graph.features()
-        by_node = self.graph.attributes is None
-        shape = shape_of(attributes.shape[1], sp.issparse(attributes), settings.model, by_node)
-        device = checked_device(settings.run.device)
-        compiled = self.compiled and device == "cpu"
-        network = Network(shape, settings.model, self.measure, settings.streams, device, compiled)
-        network.standardize(attributes)
+        network = self.network(settings)
         inputs = inputs_of(network, self.graph)
         return Trainer(network, inputs, self.sampler, self.validation, settings.training)
 
+    def network(self, settings: Settings) -> Network:
+        """One that has seen nothing of the graph but the scale of its attributes."""
+        device = checked_device(settings.run.device)
+        compiled = self.compiled and device == "cpu"
+        kinds = kinds_of(shapes_of(self.graph), settings.model, self.modules)
+        network = Network(kinds, settings.model, self.measure, settings.streams, device, compiled)
+        matrices = self.graph.by_type().features()
+        network.standardize(matrices)
+        network.check_modules(matrices)
+        return network
 
-def inputs_of(network: Network, graph: Graph) -> Inputs:
+
+def shapes_of(graph: Graph) -> dict[str, InputShape]:
+    """What the nodes of each type look like; "" where they are of one."""
+    return {part.name: shape_of(part) for part in graph.by_type().parts}
+
+
+def shape_of(part: TypeAttributes) -> InputShape:
+    """What nodes with these attributes look like."""
+    return InputShape(part.width or part.count, part.sparse, by_node=part.width is None)
+
+
+def inputs_of(network: Network, graph: Graph) -> NodeInputs:
     """What the network is given of the graph's nodes; neighbours are so whichever way an edge points."""
-    adjacency = graph.neighborhoods() if network.shape.neighbors else graph.adjacency
-    return network.inputs(graph.features(), adjacency)
+    adjacency = graph.neighborhoods() if network.neighbors else graph.adjacency
+    types = graph.by_type()
+    return network.inputs(types.features(), adjacency, types.kinds, types.places)
 
 
 def checked_device(name: str) -> str:

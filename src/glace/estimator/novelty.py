@@ -18,6 +18,7 @@ from glace.errors import FormatError
 from glace.estimator.embedding import embed_all
 from glace.gaussian.certainty import Known, Reference, ascending, evidence
 from glace.graph.graph import Graph
+from glace.graph.typed import TypedAttributes
 from glace.model.network import Network
 from glace.rng import Streams
 
@@ -65,18 +66,20 @@ class Common:
         return cls(nodes, seen, middle, deviation, np.quantile(sums, np.linspace(0, 1, STEPS + 1)))
 
     @classmethod
-    def learn(cls, network: Network, reference: Reference, graph: Graph, streams: Streams) -> "Common | None":
-        """What is common among the graph's nodes; nothing where they have no attributes."""
-        if graph.attributes is None:
+    def learn(
+        cls, network: Network, reference: Reference, kind: int, matrix: Any, streams: Streams
+    ) -> "Common | None":
+        """What is common among the nodes of a kind; nothing where they have no attributes."""
+        if matrix is None:
             return None
-        generator = streams.numpy("common nodes")
-        some = np.sort(generator.permutation(graph.num_nodes)[:SAMPLE])
-        seen, rows = counts_of(graph.attributes), half_hidden(graph.attributes[some], generator)
-        return cls.of(graph.num_nodes, seen, signs(network, reference, rows, seen, graph.num_nodes))
+        generator, count = streams.numpy("common nodes", kind), matrix.shape[0]
+        some = np.sort(generator.permutation(count)[:SAMPLE])
+        seen, rows = counts_of(matrix), half_hidden(matrix[some], generator)
+        return cls.of(count, seen, signs(network, reference, kind, rows, seen, count))
 
-    def novelty(self, network: Network, reference: Reference, matrix: Any) -> Novelty:
-        """Of nodes with these attributes; one that has none is as strange as can be."""
-        found = signs(network, reference, matrix, self.seen, self.nodes)
+    def novelty(self, network: Network, reference: Reference, kind: int, matrix: Any) -> Novelty:
+        """Of nodes of that kind with these attributes; one that has none is as strange as can be."""
+        found = signs(network, reference, kind, matrix, self.seen, self.nodes)
         sums = ((found - self.middle) / self.deviation).sum(axis=1)
         ranks = np.interp(sums, *ascending(self.quantiles))
         ranks[_counts(matrix, slice(None)) == 0] = 1.0
@@ -119,13 +122,17 @@ class Common:
 
 
 def signs(
-    network: Network, reference: Reference, matrix: Any, seen: npt.NDArray[np.int64] | None, nodes: int
+    network: Network,
+    reference: Reference,
+    kind: int,
+    matrix: Any,
+    seen: npt.NDArray[np.int64] | None,
+    nodes: int,
 ) -> Numbers:
     """(n, 2) the signs of strangeness: rare attributes, and a place near the center."""
-    inputs = network.inputs(matrix, None)
-    own, _ = embed_all(network, inputs, np.empty)
+    own, _ = embed_all(network, network.inputs_of(kind, matrix), np.empty)
     # Dense attributes are rare where they are far from the mean, which is what they are scaled by.
-    scaled = matrix if sp.issparse(matrix) else inputs.rows(np.arange(matrix.shape[0]))
+    scaled = matrix if sp.issparse(matrix) else network.scaled(kind, matrix)
     return np.column_stack([rarity(scaled, seen, nodes), -reference.standing(own)])
 
 
@@ -142,6 +149,8 @@ def known_of(graph: Graph) -> Known:
 
 def _counts(matrix: Any, rows: slice) -> npt.NDArray[np.integer]:
     """Entries that are not 0 in some rows of a matrix."""
+    if isinstance(matrix, TypedAttributes):
+        return matrix.row_sizes()[rows]
     if sp.issparse(matrix):
         return np.asarray(matrix.indptr[1:][rows] - matrix.indptr[:-1][rows])
     return np.asarray(np.count_nonzero(matrix[rows], axis=1))

@@ -15,6 +15,7 @@ from glace.errors import InputError
 from glace.graph.categories import Categories
 from glace.graph.sparse import check_sparse, narrowed, places_of
 from glace.graph.text import TextVocabulary
+from glace.graph.typed import ByType, TypeAttributes, TypedAttributes, identity
 from glace.ids import NodeIds
 
 
@@ -70,11 +71,12 @@ class Graph:
 
     `adjacency` is (n, n) CSR, float32 weights above 0, sorted, without self-loops; an undirected edge
     stands in it in both directions. `attributes` is (n, D), CSR or dense, float32; None means that a
-    node is known by its identity alone, as if D = n and the matrix were one-hot.
+    node is known by its identity alone, as if D = n and the matrix were one-hot. Types of nodes whose attributes
+    are not the same columns have a matrix each, in `TypedAttributes`.
     """
 
     adjacency: sp.csr_array
-    attributes: sp.csr_array | npt.NDArray[np.float32] | None
+    attributes: sp.csr_array | npt.NDArray[np.float32] | TypedAttributes | None
     ids: NodeIds
     directed: bool
     labels: Categories | None = None
@@ -113,13 +115,27 @@ class Graph:
         """The attributes in words, such as "500 sparse attributes"."""
         if self.attributes is None:
             return "no attributes"
+        if isinstance(self.attributes, TypedAttributes):
+            return ", ".join(part.text() for part in self.attributes.parts)
         return f"{self.num_attributes:,} {_storage(self.attributes)} attributes"
 
     def features(self) -> sp.csr_array | npt.NDArray[np.float32]:
-        """The attributes, or the one-hot identity where there are none."""
-        if self.attributes is not None:
-            return self.attributes
-        return narrowed(sp.eye_array(self.num_nodes, dtype=np.float32, format="csr"))
+        """One matrix: the attributes, or the one-hot identity where there are none; types side by side."""
+        if isinstance(self.attributes, TypedAttributes):
+            return self.attributes.padded()
+        return identity(self.num_nodes) if self.attributes is None else self.attributes
+
+    def of_one_type(self) -> "Graph":
+        """The same nodes as if they had no types, the attributes of each in columns of their own."""
+        attributes = self.features() if isinstance(self.attributes, TypedAttributes) else self.attributes
+        return replace(self, attributes=attributes, node_types=None)
+
+    def by_type(self) -> ByType:
+        """The attributes of each type that has its own; of one, if none has."""
+        if isinstance(self.attributes, TypedAttributes):
+            return ByType(self.attributes.parts, self.attributes.kinds, self.attributes.places)
+        only = TypeAttributes("", self.num_nodes, self.attributes, self.attribute_names, self.vocabulary)
+        return ByType((only,))
 
     def edges(self) -> npt.NDArray[np.int64]:
         """(E, 2) node numbers, each edge once: (source, target), or (smaller, larger) if undirected."""
@@ -325,12 +341,25 @@ def _checked_attributes(attributes: Any, ids: NodeIds) -> Any:
     """The attributes as read-only float32 CSR or dense array of one finite row per node."""
     if attributes is None:
         return None
+    if isinstance(attributes, TypedAttributes):
+        return _read_only(_checked_types(attributes))
     matrix = checked_matrix(attributes, ids)
     if matrix.shape[0] != len(ids):
         raise InputError(
             f"{matrix.shape[0]:,} rows of attributes for {len(ids):,} nodes; give one row a node"
         )
     return _read_only(matrix)
+
+
+def _checked_types(attributes: TypedAttributes) -> TypedAttributes:
+    parts = []
+    for part in attributes.parts:
+        try:
+            matrix = None if part.matrix is None else checked_matrix(part.matrix)
+        except InputError as problem:
+            raise InputError(f"type {part.name!r}: {problem}") from problem
+        parts.append(replace(part, matrix=matrix))
+    return attributes.changed(parts)
 
 
 def checked_matrix(attributes: Any, ids: NodeIds | None = None, first: int = 0) -> Any:
@@ -384,18 +413,24 @@ def _bad_value(matrix: Any, row: int) -> float:
 
 
 def _row_sizes(matrix: Any) -> npt.NDArray[np.integer]:
+    if isinstance(matrix, TypedAttributes):
+        return matrix.row_sizes()
     return np.asarray(np.diff(matrix.indptr) if sp.issparse(matrix) else np.count_nonzero(matrix, axis=1))
 
 
 def _storage(matrix: Any) -> str:
     if matrix is None:
         return "none"
+    if isinstance(matrix, TypedAttributes):
+        return json.dumps([[part.name, part.count, _storage(part.matrix)] for part in matrix.parts])
     return "sparse" if sp.issparse(matrix) else "dense"
 
 
 def _parts(matrix: Any) -> tuple[Any, ...]:
     if matrix is None:
         return ()
+    if isinstance(matrix, TypedAttributes):
+        return (matrix.kinds, *(array for part in matrix.parts for array in _parts(part.matrix)))
     return (matrix.indptr, matrix.indices, matrix.data) if sp.issparse(matrix) else (matrix,)
 
 

@@ -18,6 +18,8 @@ from glace.graph.thinning import Removable, without_pairs
 Pairs = npt.NDArray[np.int64]
 
 ANOTHER_SHARE = "another share, or none (validation_share=0)"
+MOST_ROUNDS = 1000
+"""Of drawing non-edges; one or two are enough unless nearly every pair that can be drawn is an edge."""
 SPLIT_MEMBERS = ("train_edges", "val_edges", "val_ground_truth", "test_edges", "test_ground_truth")
 
 
@@ -291,8 +293,14 @@ def _hidden_last(count: int, share: float, generator: np.random.Generator) -> tu
 
 
 def sample_non_edges(graph: Graph, count: int, generator: np.random.Generator) -> Pairs:
-    """`count` distinct pairs of different nodes, drawn evenly among those that are no edge."""
+    """`count` distinct pairs of different nodes, drawn evenly among those that are no edge.
+
+    Where nodes have types, those of a pair are the types of an edge, as often as it occurs: what joins words with
+    meanings is to be told from other pairs of a word and a meaning.
+    """
     size = graph.num_nodes
+    if graph.node_types is not None:
+        return _typed_non_edges(graph, np.arange(graph.adjacency.nnz), None, count, generator)
 
     def draw(number: int) -> Pairs:
         drawn = generator.integers(size, size=(number, 2))
@@ -305,6 +313,11 @@ def sample_non_edges(graph: Graph, count: int, generator: np.random.Generator) -
 def _hidden_non_edges(graph: Graph, visible: int, count: int, generator: np.random.Generator) -> Pairs:
     """`count` distinct pairs as `sample_non_edges`, drawn evenly among those with a node from `visible` on."""
     size = graph.num_nodes
+    if graph.node_types is not None:
+        start = int(graph.adjacency.indptr[visible])
+        above = np.flatnonzero(graph.adjacency.indices[:start] >= visible)
+        entries = np.concatenate([above, np.arange(start, graph.adjacency.nnz)])
+        return _typed_non_edges(graph, entries, visible, count, generator)
 
     def draw(number: int) -> Pairs:
         # (lower, hidden): two hidden nodes come in both orders and one is kept, else they would come twice as often.
@@ -319,17 +332,51 @@ def _hidden_non_edges(graph: Graph, visible: int, count: int, generator: np.rand
     return _non_edges(graph, count, possible, draw, " and have a hidden node")
 
 
+def _typed_non_edges(
+    graph: Graph, entries: Pairs, visible: int | None, count: int, generator: np.random.Generator
+) -> Pairs:
+    """`count` distinct pairs made from edges at these `entries`, each end replaced by a node of the same type.
+
+    A node from `visible` on, if that is given, is replaced by such a one.
+    """
+    assert graph.node_types is not None
+    classes = graph.node_types.codes.astype(np.int64) + 1
+    if visible is not None:
+        classes = classes * 2 + (np.arange(len(classes)) >= visible)
+    members, counts = np.argsort(classes, kind="stable"), np.bincount(classes)
+    first = np.cumsum(counts) - counts
+
+    def alike(nodes: Pairs) -> Pairs:
+        kinds = classes[nodes]
+        return np.asarray(members[first[kinds] + generator.integers(counts[kinds])])
+
+    def draw(number: int) -> Pairs:
+        chosen = entries[generator.integers(len(entries), size=number)]
+        places = chosen.astype(graph.adjacency.indptr.dtype)
+        sources = np.searchsorted(graph.adjacency.indptr, places, side="right") - 1
+        drawn = np.column_stack([alike(sources), alike(graph.adjacency.indices[chosen])])
+        return drawn if graph.directed else np.sort(drawn, axis=1)
+
+    return _non_edges(graph, count, count, draw, " and have the types of an edge")
+
+
 def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pairs], kind: str) -> Pairs:
     """`count` distinct pairs of what `draw` draws that are no edges; of such pairs there are `possible`."""
     if possible < count:
         raise InputError(
             f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are wanted"
         )
-    found = np.empty((0, 2), dtype=np.int64)
+    found, rounds = np.empty((0, 2), dtype=np.int64), 0
     while len(found) < count:
         drawn = draw(2 * count + 16)
         drawn = drawn[(drawn[:, 0] != drawn[:, 1]) & ~graph.has_edges(drawn)]
         found = _distinct(np.concatenate([found, drawn]), graph.num_nodes)
+        rounds += 1
+        if rounds == MOST_ROUNDS:
+            raise InputError(
+                f"only {len(found):,} pairs that are no edge{kind} were found in {rounds} rounds of drawing, but "
+                f"{count:,} are wanted: nearly all such pairs are edges"
+            )
     return found[:count]
 
 

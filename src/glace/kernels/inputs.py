@@ -80,19 +80,20 @@ def joined(
     seed: Any,
     slots: Any,
 ) -> Any:
-    """CSR arrays of the rows [x_i, mean of x_k over the neighbours k of i], 2 * width columns.
+    """CSR arrays of the rows [x_i, mean of x_k over the neighbours k of i], the latter from column `width` on.
 
-    Where `hashed` is not 0, columns are hashed into so many (which `width` is then), each with a sign of its own.
+    A node of -1 has no x_i. Where `hashed` is not 0, columns are hashed into so many, each with a sign of its own.
 
     `means` is what `neighbours` gives. Rows x are scaled to unit length if `unit`. Each entry is left out with
     probability `dropout`, and the others are raised so that the expectation stays. `slots` is a scratch array of
-    2 * width entries, all -1, and is left so.
+    an entry for each column, all -1, and is left so.
     """
     indptr = attributes[0]
     start, found, share = means
     most = 0
     for r in range(len(nodes)):
-        most += indptr[nodes[r] + 1] - indptr[nodes[r]]
+        if nodes[r] >= 0:
+            most += indptr[nodes[r] + 1] - indptr[nodes[r]]
     for p in range(len(found)):
         most += indptr[found[p] + 1] - indptr[found[p]]
     out_start = np.zeros(len(nodes) + 1, np.int64)
@@ -100,8 +101,9 @@ def joined(
     out_value = np.empty(most, np.float32)
     place = 0
     for r in range(len(nodes)):
-        out = (out_column, out_value, slots, place)
-        place = _add_row(attributes, nodes[r], 0, hashed, np.float32(1), unit, dropout, seed, r, out)
+        if nodes[r] >= 0:
+            out = (out_column, out_value, slots, place)
+            place = _add_row(attributes, nodes[r], 0, hashed, np.float32(1), unit, dropout, seed, r, out)
         for p in range(start[r], start[r + 1]):
             out = (out_column, out_value, slots, place)
             place = _add_row(attributes, found[p], width, hashed, share[p], unit, dropout, seed, r, out)

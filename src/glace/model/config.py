@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from glace.errors import InputError
+from glace.model.parts import Part, checked, parts_of
 from glace.options import Configuration, option
 
 
@@ -74,6 +75,12 @@ class ModelConfig(Configuration):
         optional=True,
         kind=int,
     )
+    encoder: str = option(
+        "mlp",
+        "What attributes go through to the hidden layer: `mlp`, `image` or `identity`, with options after a colon; "
+        "types of nodes have one each.",
+        parse=checked,
+    )
     normalize: bool = option(
         True, "Scale sparse attribute rows to unit length, dense columns to mean 0 and variance 1."
     )
@@ -85,6 +92,10 @@ class ModelConfig(Configuration):
                 f"members must be at most {min(self.dim, self.hidden)}, as dim and hidden are shared out among "
                 f"them, not {self.members}"
             )
+
+    def parts(self) -> dict[str, Part]:
+        """The encoder of each type of nodes that is named, and under "" that of all others."""
+        return parts_of(self.encoder)
 
     def left_open(self) -> list[str]:
         """The options that are `auto`, to be decided for each graph."""

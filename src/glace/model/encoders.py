@@ -46,6 +46,7 @@ class TorchSparseInput(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(xavier_uniform(width, hidden, generator))
         self.bias = nn.Parameter(torch.zeros(hidden))
+        self.by_node = False
 
     def forward(self, attributes: sp.csr_array, rows: NodeNumbers) -> Tensor:
         """(R, hidden) for the wanted rows of the attributes."""
@@ -59,6 +60,10 @@ class TorchSparseInput(nn.Module):
         )
         return bags + self.bias
 
+    def was_used(self) -> bool:
+        """Whether any row went through it since the last step: a batch may have no node of its type."""
+        return self.weight.grad is not None
+
 
 class SparseInput(nn.Module):
     """W x + b for sparse x through compiled kernels; W is trained by rows, outside autograd.
@@ -71,6 +76,7 @@ class SparseInput(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(xavier_uniform(width, hidden, generator), requires_grad=False)
         self.bias = nn.Parameter(torch.zeros(hidden))
+        self.by_node = False
         self.pending: tuple[sp.csr_array, NodeNumbers, Tensor] | None = None
         self._slots = np.full(width, -1, dtype=np.int64)
 
@@ -78,6 +84,10 @@ class SparseInput(nn.Module):
         """(R, hidden) for the wanted rows of the attributes."""
         product: Tensor = _SparseProduct.apply(self.bias, self, attributes, rows)  # type: ignore[no-untyped-call]
         return product
+
+    def was_used(self) -> bool:
+        """Whether any row went through it since the last step: a batch may have no node of its type."""
+        return self.pending is not None
 
     def touched(self) -> "Touched":
         """The rows of `weight` that the last backward pass touched, and what their gradient is made of."""
@@ -161,7 +171,9 @@ def input_layer(
     if not shape.sparse:
         return DenseInput(shape.columns, hidden, generator)
     kind = SparseInput if compiled else TorchSparseInput
-    return kind(shape.columns, hidden, generator)
+    layer = kind(shape.columns, hidden, generator)
+    layer.by_node = shape.by_node
+    return layer
 
 
 def sparse_inputs(network: nn.Module) -> Iterator[tuple[str, SparseInput | TorchSparseInput]]:

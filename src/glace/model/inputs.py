@@ -1,7 +1,7 @@
 """What encoders are given of a node: its attributes and, if wanted, the mean of its neighbours' beside them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,17 @@ class Scaling:
     factor: npt.NDArray[np.float32] | None = None
 
 
+class NodeInputs(Protocol):
+    """The rows of all nodes of a graph, made when they are wanted."""
+
+    def __len__(self) -> int: ...
+
+    def rows(self, nodes: NodeNumbers, veil: Veil | None = None) -> Any:
+        """What the encoders are given of these nodes."""
+
+
 class Inputs:
-    """The rows of all nodes of a graph, made when they are wanted.
+    """The rows of nodes that are of one type.
 
     `adjacency` is None where the encoders see no neighbours, or where nodes have none.
     """
@@ -54,7 +63,7 @@ class Inputs:
         self, shape: InputShape, attributes: Any, adjacency: sp.csr_array | None, scaling: Scaling
     ) -> None:
         self.shape, self.attributes, self.scaling = shape, attributes, scaling
-        self.adjacency = _no_edges(attributes.shape[0]) if adjacency is None else adjacency
+        self.adjacency = no_edges(attributes.shape[0]) if adjacency is None else adjacency
         self._slots = np.full(shape.columns if shape.sparse else 0, -1, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -62,23 +71,34 @@ class Inputs:
 
     def rows(self, nodes: NodeNumbers, veil: Veil | None = None) -> Any:
         """(R, `shape.columns`) for these nodes, sparse as the attributes are."""
-        neighbours = self._neighbours(nodes, veil)
         dropout, seed = (0.0, 0) if veil is None else (veil.dropout, veil.seed)
-        build = self._sparse if self.shape.sparse else self._dense
-        return build(nodes, neighbours, dropout, seed)
-
-    def _neighbours(self, nodes: NodeNumbers, veil: Veil | None) -> Means:
         if not self.shape.neighbors:
-            return np.zeros(len(nodes) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
-        pairs = np.empty((0, 2), np.int64) if veil is None else veil.pairs
-        limits = (0, 0.0, 0) if veil is None else (veil.neighbors, veil.neighbor_dropout, veil.seed)
-        found: Means = kernels.neighbours(_arrays(self.adjacency), nodes, partners(nodes, pairs), *limits)
-        return found
+            return self.own(nodes, dropout, seed)
+        neighbours = found_neighbours(self.adjacency, nodes, veil)
+        if self.shape.sparse:
+            return self._sparse(nodes, neighbours, self.shape.part, dropout, seed)
+        parts = [self._scaled(self.attributes[nodes]), self._dense_means(neighbours)]
+        return _some_hidden(np.concatenate(parts, axis=1), dropout, seed)
 
-    def _sparse(self, nodes: NodeNumbers, neighbours: Means, dropout: float, seed: int) -> sp.csr_array:
+    def own(self, nodes: NodeNumbers, dropout: float, seed: int) -> Any:
+        """(R, `shape.part`): the attributes of these nodes alone, a share of them hidden."""
+        if self.shape.sparse:
+            return self._sparse(nodes, _no_means(len(nodes)), self.shape.part, dropout, seed)
+        return _some_hidden(self._scaled(self.attributes[nodes]), dropout, seed)
+
+    def means(self, neighbours: Means, dropout: float, seed: int) -> Any:
+        """(R, `shape.part`): the means of neighbours alone."""
+        if self.shape.sparse:
+            nobody = np.full(len(neighbours[0]) - 1, -1)
+            return self._sparse(nobody, neighbours, 0, dropout, seed)
+        return _some_hidden(self._dense_means(neighbours), dropout, seed)
+
+    def _sparse(
+        self, nodes: NodeNumbers, neighbours: Means, shift: int, dropout: float, seed: int
+    ) -> sp.csr_array:
         start, column, value = kernels.joined(
             _arrays(self.attributes),
-            self.shape.part,
+            shift,
             self.shape.hashed,
             nodes,
             neighbours,
@@ -92,24 +112,35 @@ class Inputs:
         rows.indptr, rows.indices, rows.data = start, column, value
         return rows
 
-    def _dense(
-        self, nodes: NodeNumbers, neighbours: Means, dropout: float, seed: int
-    ) -> npt.NDArray[np.float32]:
-        parts = [self._scaled(self.attributes[nodes])]
-        if self.shape.neighbors:
-            start, found, share = neighbours
-            mean = sp.csr_array((share, found, start), shape=(len(nodes), len(self))) @ self.attributes
-            parts.append(np.where(np.diff(start)[:, None] > 0, self._scaled(mean), np.float32(0)))
-        rows = np.concatenate(parts, axis=1)
-        if dropout > 0:
-            kept = np.random.default_rng(seed).random(rows.shape, dtype=np.float32) >= dropout
-            rows *= kept / np.float32(1 - dropout)
-        return rows
+    def _dense_means(self, neighbours: Means) -> npt.NDArray[np.float32]:
+        start, found, share = neighbours
+        mean = sp.csr_array((share, found, start), shape=(len(start) - 1, len(self))) @ self.attributes
+        return np.where(np.diff(start)[:, None] > 0, self._scaled(mean), np.float32(0))
 
     def _scaled(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         if self.scaling.shift is None or self.scaling.factor is None:
             return rows
         return (rows - self.scaling.shift) * self.scaling.factor
+
+
+def found_neighbours(adjacency: sp.csr_array, nodes: NodeNumbers, veil: Veil | None) -> Means:
+    """What the means of these nodes' neighbours are made of."""
+    pairs = np.empty((0, 2), np.int64) if veil is None else veil.pairs
+    limits = (0, 0.0, 0) if veil is None else (veil.neighbors, veil.neighbor_dropout, veil.seed)
+    found: Means = kernels.neighbours(_arrays(adjacency), nodes, partners(nodes, pairs), *limits)
+    return found
+
+
+def _no_means(count: int) -> Means:
+    return np.zeros(count + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
+
+
+def _some_hidden(rows: npt.NDArray[np.float32], dropout: float, seed: int) -> npt.NDArray[np.float32]:
+    """Dense rows with a share of their numbers 0, and the others raised so that the expectation stays."""
+    if dropout == 0:
+        return rows
+    kept = np.random.default_rng(seed).random(rows.shape, dtype=np.float32) >= dropout
+    return rows * (kept / np.float32(1 - dropout))
 
 
 def partners(nodes: NodeNumbers, pairs: NodeNumbers) -> tuple[NodeNumbers, NodeNumbers]:
@@ -124,5 +155,6 @@ def _arrays(matrix: sp.csr_array) -> tuple[Any, Any, Any]:
     return matrix.indptr, matrix.indices, matrix.data
 
 
-def _no_edges(nodes: int) -> sp.csr_array:
+def no_edges(nodes: int) -> sp.csr_array:
+    """The edges of nodes that have none."""
     return sp.csr_array((nodes, nodes), dtype=np.float32)

@@ -1,6 +1,7 @@
 """The network: one encoder per role a node can have, the offset of each proximity, the scale of its input."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,18 +10,22 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian, concatenated, named, stacked
 from glace.model.config import ModelConfig
-from glace.model.encoders import InputShape, NodeNumbers, input_layer
+from glace.model.encoders import NodeNumbers, input_layer
 from glace.model.heads import GaussianHead, PointHead
-from glace.model.inputs import Inputs, Scaling, Veil
-from glace.model.scaling import column_moments
+from glace.model.inputs import Inputs, NodeInputs, Veil
+from glace.model.kinds import Kind, empty_of, is_plain, joined
+from glace.model.parts import Image
+from glace.model.scaling import Scale
+from glace.model.towers import check_own, draws_or_has_modes, tower
+from glace.model.typed import Codes, TypedInputs, TypedTower
 from glace.rng import Streams
 
 ENCODE_ROWS = 4096
 """Rows encoded at a time where all nodes are: bounds memory, and keeps bits apart from the number of nodes."""
-
+TRIED = 4
+"""Rows that a user's module is tried on."""
 
 OFFSET_START = 4.0
 """Where the learned offset of Gaussians starts: KL and Wasserstein are never negative, and from 0 it takes long to
@@ -28,7 +33,7 @@ get away from the floor of log 2 an edge. A dot product has both signs and start
 
 
 class Encoder(nn.Module):
-    """Attributes of a node to its Gaussian: input layer, activation, and a head on each share of the hidden numbers.
+    """Attributes of a node to its Gaussian: a part's module, activation, and a head on each share of the hidden numbers.
 
     Shares have nothing in common but the call that computes them: they are encoders side by side.
     """
@@ -51,12 +56,9 @@ class Network(nn.Module):
     With `compiled`, kernels for the CPU do what torch is slow at; without, torch does all of it, on any device.
     """
 
-    shift: Tensor
-    scale: Tensor
-
     def __init__(
         self,
-        shape: InputShape,
+        kinds: Sequence[Kind],
         config: ModelConfig,
         dissimilarity: str,
         streams: Streams,
@@ -64,14 +66,18 @@ class Network(nn.Module):
         compiled: bool = True,
     ) -> None:
         super().__init__()
-        self.shape, self.config, self.measure = shape, config, named(dissimilarity)
+        self.config, self.measure = config, named(dissimilarity)
+        self.neighbors = config.neighbors == "mean"
+        self.kinds = joined(kinds) if self.neighbors else tuple(kinds)
         self.device, self.compiled = torch.device(device), compiled
         self.gaussian = self.measure.needs_variance
         self.parts = ("first", "second") if config.proximity == "both" else (config.proximity,)
         roles = [*self.parts, "context"] if "second" in self.parts else self.parts
         self.dims = shared_out(config.dim, config.members)
         self.groups = equal_groups(self.dims)
-        self.encoders = nn.ModuleDict({role: self._encoder(shape, role, streams) for role in roles})
+        self.encoders = nn.ModuleDict({role: self._encoder(role, streams) for role in roles})
+        # What draws numbers, or computes otherwise in training, is told when that is.
+        self.has_modes = any(draws_or_has_modes(kind.part) for kind in self.kinds)
         assert not config.left_open(), f"decide on {config.left_open()} first"
         learned = config.offset == "learned"
         start = (OFFSET_START if self.gaussian else 0.0) if learned else float(config.offset)
@@ -81,41 +87,80 @@ class Network(nn.Module):
                 for part in self.parts
             }
         )
-        dense_width = 0 if shape.sparse else shape.width
-        self.register_buffer("shift", torch.zeros(dense_width))
-        self.register_buffer("scale", torch.ones(dense_width))
+        self.scales = nn.ModuleList(Scale(kind.shape) for kind in self.kinds)
         self.to(self.device)
 
-    def _encoder(self, shape: InputShape, role: str, streams: Streams) -> Encoder:
+    def _encoder(self, role: str, streams: Streams) -> Encoder:
         generator = streams.numpy(f"weights {role}")
-        source = input_layer(shape, self.config.hidden, generator, self.compiled)
+        own = [self._tower(kind, generator) for kind in self.kinds]
+        source = own[0] if is_plain(self.kinds) else TypedTower(own, self._around(generator))
         shares = shared_out(self.config.hidden, self.config.members)
         kind = GaussianHead if self.gaussian else PointHead
         heads: list[nn.Module] = [kind(*sizes, generator) for sizes in zip(shares, self.dims, strict=True)]
         return Encoder(source, heads, shares, relu=self.config.activation == "relu")
 
-    def standardize(self, attributes: Any) -> None:
-        """Take the scale of dense attributes from the training nodes; sparse rows are scaled one by one.
+    def _tower(self, kind: Kind, generator: np.random.Generator) -> nn.Module:
+        return tower(kind.part, kind.shape, self.config.hidden, generator, self.compiled, kind.module)
 
-        A constant column is left unscaled.
+    def _around(self, generator: np.random.Generator) -> list[nn.Module]:
+        if not self.neighbors:
+            return []
+        return [input_layer(kind.shape, self.config.hidden, generator, self.compiled) for kind in self.kinds]
+
+    def standardize(self, matrices: Sequence[Any]) -> None:
+        """Take the scale of dense attributes from the training nodes; sparse rows are scaled one by one."""
+        for kind, scale, matrix in zip(self.kinds, self.scales, matrices, strict=True):
+            if not kind.shape.sparse and self.config.normalize:
+                scale.learn(matrix, alike=isinstance(kind.part, Image))  # type: ignore[operator]
+
+    def inputs(
+        self,
+        matrices: Sequence[Any],
+        adjacency: sp.csr_array | None,
+        kinds: Codes | None = None,
+        places: NodeNumbers | None = None,
+    ) -> NodeInputs:
+        """What the encoders are given of nodes with these edges: node i is row places[i] of matrix kinds[i].
+
+        There is a matrix for each kind; of a single one, node i is row i.
         """
-        if self.shape.sparse or not self.config.normalize:
-            return
-        mean, deviation = column_moments(attributes)
-        deviation[deviation == 0] = 1
-        self.shift.copy_(torch.from_numpy(mean))
-        self.scale.copy_(torch.from_numpy(1 / deviation))
+        parts = [self._inputs(number, matrix) for number, matrix in enumerate(matrices)]
+        if is_plain(self.kinds):
+            return Inputs(self.kinds[0].shape, matrices[0], adjacency, parts[0].scaling)
+        if kinds is None or places is None:
+            count = matrices[0].shape[0]
+            kinds, places = np.zeros(count, np.int32), np.arange(count)
+        return TypedInputs(parts, kinds, places, self.neighbors, adjacency)
 
-    def inputs(self, attributes: Any, adjacency: sp.csr_array | None) -> Inputs:
-        """What the encoders are given of nodes with these attributes and edges."""
-        if self.shape.sparse:
-            scaling = Scaling(unit=self.config.normalize)
-        else:
-            scaling = Scaling(False, self.shift.cpu().numpy(), self.scale.cpu().numpy())
-        return Inputs(self.shape, attributes, adjacency, scaling)
+    def inputs_of(self, kind: int, matrix: Any) -> NodeInputs:
+        """What the encoders are given of nodes of this kind that have no edges."""
+        matrices = [empty_of(each.shape) for each in self.kinds]
+        matrices[kind] = matrix
+        count = matrix.shape[0]
+        return self.inputs(matrices, None, np.full(count, kind, np.int32), np.arange(count))
+
+    def number_of(self, name: str) -> int:
+        """Which kind is called so."""
+        return [kind.name for kind in self.kinds].index(name)
+
+    def _inputs(self, number: int, matrix: Any) -> Inputs:
+        scale: Any = self.scales[number]
+        shape = self.kinds[number].shape._replace(neighbors=False)
+        return Inputs(shape, matrix, None, scale.scaling(unit=self.config.normalize))
+
+    def scaled(self, kind: int, matrix: Any) -> Any:
+        """The attributes of nodes of this kind as its encoder is given them."""
+        return self._inputs(kind, matrix).own(np.arange(matrix.shape[0]), 0.0, 0)
+
+    def check_modules(self, matrices: Sequence[Any]) -> None:
+        """Raise unless every module of the user's makes hidden numbers of attributes, tried on the first rows."""
+        for number, (kind, matrix) in enumerate(zip(self.kinds, matrices, strict=True)):
+            if kind.module is not None:
+                rows = self.scaled(number, matrix[:TRIED])
+                check_own(kind.module, rows, self.config.hidden, kind.whose())
 
     def embed(
-        self, inputs: Inputs, nodes: NodeNumbers, veil: Veil | None = None
+        self, inputs: NodeInputs, nodes: NodeNumbers, veil: Veil | None = None
     ) -> tuple[Gaussian, Gaussian | None]:
         """Numpy Gaussians of the wanted nodes, (R, parts * dim), and their context for second-order proximity.
 
@@ -131,8 +176,10 @@ class Network(nn.Module):
             return concatenated(own), None
         return concatenated(own), concatenated([*own[:-1], by_role["context"]])
 
-    def _block(self, inputs: Inputs, nodes: NodeNumbers, veil: Veil | None) -> dict[str, Gaussian]:
+    def _block(self, inputs: NodeInputs, nodes: NodeNumbers, veil: Veil | None) -> dict[str, Gaussian]:
         rows, every = inputs.rows(nodes, veil), np.arange(len(nodes))
+        if self.has_modes:
+            self.eval()
         with torch.no_grad():
             return {role: _as_numpy(encoder(rows, every)) for role, encoder in self.encoders.items()}
 
@@ -148,13 +195,6 @@ class Network(nn.Module):
     def set_weights(self, weights: dict[str, npt.NDArray[Any]]) -> None:
         """Copy weights of the same names and shapes into the network."""
         self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
-
-
-def shape_of(width: int, sparse: bool, config: ModelConfig, by_node: bool = False) -> InputShape:
-    """What nodes with so many attributes look like to a network of this configuration."""
-    if config.hashed_width is not None and not sparse:
-        raise InputError("hashed_width is for sparse attributes, but these are dense; leave it out")
-    return InputShape(width, sparse, config.neighbors == "mean", config.hashed_width or 0, by_node)
 
 
 class Group(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from glace.disk import blocks, row_blocks, scratch
 from glace.errors import InputError
@@ -50,7 +51,10 @@ class EdgeSampler:
         self.adjacency = graph.adjacency
         kind = MappedDraws if graph.mapped else Draws
         self.positives = kind(graph.adjacency.data)
-        self.noise = Draws(_noise_weights(graph, config.negative_power))
+        weights = _noise_weights(graph, config.negative_power)
+        self.noise = (
+            EvenNoise(weights) if graph.node_types is None else TypedNoise(weights, graph.node_types.codes)
+        )
 
     def batch(self, step: int) -> Batch:
         """The batch of this step."""
@@ -61,31 +65,92 @@ class EdgeSampler:
         targets = self.adjacency.indices[entries].astype(np.int64)
         generator = self.streams.numpy("negatives", step)
         shared = self.config.negative_sampling == "shared"
-        negatives, allowed = (self._pool if shared else self._independent)(anchors, generator)
+        negatives, allowed = (self._pool if shared else self._independent)(anchors, targets, generator)
         return Batch(anchors, targets, negatives, allowed)
 
     def _pool(
-        self, anchors: NodeNumbers, generator: np.random.Generator
+        self, anchors: NodeNumbers, targets: NodeNumbers, generator: np.random.Generator
     ) -> tuple[NodeNumbers, npt.NDArray[np.bool_]]:
-        pool = np.sort(self.noise.draw(generator, self.config.pool))
+        pool = np.sort(self.noise.pool(targets, self.config.pool, generator))
         allowed = np.empty((len(anchors), len(pool)), dtype=np.bool_)
         draws.allowed_pool(self.adjacency.indptr, self.adjacency.indices, anchors, pool, allowed)
+        self.noise.forbid_others(targets, pool, allowed)
         return pool, allowed
 
     def _independent(
-        self, anchors: NodeNumbers, generator: np.random.Generator
+        self, anchors: NodeNumbers, targets: NodeNumbers, generator: np.random.Generator
     ) -> tuple[NodeNumbers, npt.NDArray[np.bool_]]:
-        shape = (len(anchors), self.config.negatives)
-        negatives = self.noise.draw(generator, shape[0] * shape[1]).reshape(shape)
+        replaced = np.repeat(targets[:, None], self.config.negatives, axis=1)
+        negatives, shape = self.noise.like(replaced, generator), replaced.shape
         allowed = np.empty(shape, dtype=np.bool_)
         for _ in range(REDRAWS):
             draws.allowed_pairs(self.adjacency.indptr, self.adjacency.indices, anchors, negatives, allowed)
             if allowed.all():
                 break
-            negatives[~allowed] = self.noise.draw(generator, int((~allowed).sum()))
+            negatives[~allowed] = self.noise.like(replaced[~allowed], generator)
         else:
             draws.allowed_pairs(self.adjacency.indptr, self.adjacency.indices, anchors, negatives, allowed)
         return negatives, allowed
+
+
+class EvenNoise:
+    """Negatives from all nodes, in proportion to weights."""
+
+    def __init__(self, weights: npt.NDArray[np.floating]) -> None:
+        self.draws = Draws(weights)
+
+    def pool(self, _targets: NodeNumbers, size: int, generator: np.random.Generator) -> NodeNumbers:
+        """(M,) for edges that have these targets."""
+        return self.draws.draw(generator, size)
+
+    def like(self, targets: NodeNumbers, generator: np.random.Generator) -> NodeNumbers:
+        """One in place of each target, in their shape."""
+        return self.draws.draw(generator, targets.size).reshape(targets.shape)
+
+    def forbid_others(self, targets: NodeNumbers, pool: NodeNumbers, allowed: npt.NDArray[np.bool_]) -> None:
+        """Strike out what may not replace a target; here, nothing."""
+
+
+class TypedNoise:
+    """The same where nodes have types: a negative has the type of the node it replaces.
+
+    An edge between a word and its meaning is told from a pair of a word and another meaning, not from a pair of words,
+    which no one asks about. Nodes without a type have one of their own.
+    """
+
+    def __init__(self, weights: npt.NDArray[np.floating], codes: npt.NDArray[np.integer]) -> None:
+        self.types = codes.astype(np.int64) + 1
+        self.nodes = [np.flatnonzero(self.types == each) for each in range(int(self.types.max()) + 1)]
+        self.draws = [Draws(_positive(weights[nodes])) if len(nodes) else None for nodes in self.nodes]
+
+    def pool(self, targets: NodeNumbers, size: int, generator: np.random.Generator) -> NodeNumbers:
+        """(M,) in which types are as common as among the targets, and each of theirs occurs."""
+        counts = np.bincount(self.types[targets], minlength=len(self.nodes))
+        wanted = np.maximum(np.round(counts * (size / len(targets))), counts > 0).astype(np.int64)
+        return np.concatenate([self._draw(kind, int(count), generator) for kind, count in enumerate(wanted)])
+
+    def like(self, targets: NodeNumbers, generator: np.random.Generator) -> NodeNumbers:
+        """One of the same type in place of each target, in their shape."""
+        types, found = self.types[targets], np.empty(targets.shape, np.int64)
+        for kind in range(len(self.nodes)):
+            mine = types == kind
+            found[mine] = self._draw(kind, int(mine.sum()), generator)
+        return found
+
+    def forbid_others(self, targets: NodeNumbers, pool: NodeNumbers, allowed: npt.NDArray[np.bool_]) -> None:
+        """Strike out what is of another type than the target."""
+        allowed &= self.types[targets][:, None] == self.types[pool]
+
+    def _draw(self, kind: int, count: int, generator: np.random.Generator) -> NodeNumbers:
+        draws = self.draws[kind]
+        if draws is None or count == 0:
+            return np.empty(0, np.int64)
+        return self.nodes[kind][draws.draw(generator, count)]
+
+
+def _positive(weights: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """The weights, or even ones where all are 0: of a directed graph, a type may have no edges that go out."""
+    return weights if weights.any() else np.ones_like(weights)
 
 
 class Draws:
@@ -131,14 +196,37 @@ def check_negatives_exist(graph: Graph) -> None:
         raise InputError(f"the graph has {graph.num_nodes} node; training needs at least 2 and an edge")
     if graph.adjacency.nnz == 0:
         raise InputError("the graph has no edges; training needs some to learn from")
-    if not any(
-        _some_between(graph.adjacency.indptr[part.start : part.stop + 1], graph.num_nodes - 1)
-        for part in blocks(graph.num_nodes)
-    ):
+    if graph.node_types is not None:
+        some = _some_of_a_type(graph.adjacency, graph.node_types.codes.astype(np.int64) + 1)
+    else:
+        some = any(
+            _some_between(graph.adjacency.indptr[part.start : part.stop + 1], graph.num_nodes - 1)
+            for part in blocks(graph.num_nodes)
+        )
+    if not some:
+        others = "all others" if graph.node_types is None else "all nodes of the same type as its neighbours"
         raise InputError(
-            "every node with an edge is joined to all others, as in a complete graph: no negatives can be "
+            f"every node with an edge is joined to {others}, as in a complete graph: no negatives can be "
             "drawn, and nothing can be learned from edges that are always there"
         )
+
+
+def _some_of_a_type(adjacency: sp.csr_array, types: NodeNumbers) -> bool:
+    """Whether some node is joined to some, but not all, of the other nodes of a type."""
+    of_type = np.bincount(types)
+    for part in blocks(adjacency.shape[0]):
+        begin, end = adjacency.indptr[part.start], adjacency.indptr[part.stop]
+        row = np.repeat(
+            np.arange(part.stop - part.start), np.diff(adjacency.indptr[part.start : part.stop + 1])
+        )
+        cells = row * len(of_type) + types[adjacency.indices[begin:end]]
+        joined = np.bincount(cells, minlength=(part.stop - part.start) * len(of_type)).reshape(
+            -1, len(of_type)
+        )
+        most = of_type - (types[part][:, None] == np.arange(len(of_type)))
+        if ((joined > 0) & (joined < most)).any():
+            return True
+    return False
 
 
 def _some_between(indptr: npt.NDArray[np.integer], most: int) -> bool:

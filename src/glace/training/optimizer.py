@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from glace.kernels import sparse_layer
 from glace.kernels.sparse_layer import SMALL
@@ -37,7 +37,12 @@ class Optimizer:
 
     def __init__(self, network: nn.Module, scaled: bool = False) -> None:
         layers = list(sparse_inputs(network))
-        self.rows: dict[str, Rows] = {name: rows_of(layer, scaled) for name, layer in layers}
+        self.layers = dict(layers)
+        # A row that belongs to one node sees few edges at a time, and needs Adam's memory of the last ones: LINE's AUC
+        # on Cora-ML is 95.2 with it and 93.3 without. One of an attribute is no worse without.
+        self.rows: dict[str, Rows] = {
+            name: rows_of(layer, scaled and not layer.by_node) for name, layer in layers
+        }
         by_rows = {id(layer.weight) for _, layer in layers}
         self.dense = {
             name: weight
@@ -57,8 +62,9 @@ class Optimizer:
         for group in self.adam.param_groups:
             group["lr"] = learning_rate
         self.adam.step()
-        for rows in self.rows.values():
-            rows.step(number, learning_rate)
+        for name, rows in self.rows.items():
+            if self.layers[name].was_used():
+                rows.step(number, learning_rate)
 
     def state(self) -> Arrays:
         """All that is kept between steps, by name, as arrays; the step count is the caller's."""
@@ -152,7 +158,8 @@ class ScaledByTorch:
 
     def step(self, _number: int, learning_rate: float) -> None:
         """Each row counts its own steps."""
-        gradient = _touched(self.weight)
+        assert self.weight.grad is not None, "a backward pass comes first"
+        gradient = self.weight.grad.coalesce()  # each touched row once
         rows, values = gradient.indices()[0], gradient.values()
         self.touches[rows] += 1
         mean = BETAS[1] * self.squares[rows] + (1 - BETAS[1]) * values.square().mean(1)
@@ -200,9 +207,3 @@ class AdamByTorch:
                 for key, value in state.items()
             }
         )
-
-
-def _touched(weight: Tensor) -> Tensor:
-    """The sparse gradient, each touched row once."""
-    assert weight.grad is not None, "a backward pass comes first"
-    return weight.grad.coalesce()

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from glace.gaussian.dissimilarity import roles
 from glace.graph.split import HeldOut
-from glace.model.inputs import Inputs, Veil
+from glace.model.inputs import NodeInputs, Veil
 from glace.model.network import Network
 
 MOST_PAIRS = 6_000
@@ -34,7 +34,7 @@ class Validation:
         nodes, places = np.unique(kept.pairs(), return_inverse=True)
         return cls(nodes, places.reshape(-1, 2), kept.truth())
 
-    def near(self, network: Network, inputs: Inputs) -> npt.NDArray[np.float64]:
+    def near(self, network: Network, inputs: NodeInputs) -> npt.NDArray[np.float64]:
         """(P,) minus the dissimilarity of each pair; FloatingPointError if any is not finite."""
         veil = Veil(0, 0.0, 0.0, np.empty((0, 2), np.int64), MOST_NEIGHBORS)
         judged = roles(network.measure, *network.embed(inputs, self.nodes, veil))

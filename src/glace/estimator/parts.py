@@ -1,0 +1,47 @@
+"""Encoders as a user gives them: words, modules of torch, or both by type of node."""
+
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from glace.errors import InputError
+from glace.graph.graph import Graph
+from glace.graph.typed import TypedAttributes
+from glace.model.config import ModelConfig
+from glace.model.parts import MLP, Identity, Own, Part, checked, parts_of, text_of_all
+
+Modules = dict[str, nn.Module]
+
+
+def in_words(encoder: Any) -> tuple[str, Modules]:
+    """The encoder as a configuration has it, and the user's modules by type, "" for all that are not named."""
+    if not isinstance(encoder, dict):
+        encoder = encoder if isinstance(encoder, str) else {"": encoder}
+    if isinstance(encoder, str):
+        return checked(encoder), {}
+    parts: dict[str, Part] = {"": MLP()}
+    for name, each in encoder.items():
+        if not isinstance(name, str):
+            raise InputError(
+                f"encoders are given by the names of types, but {name!r} is {type(name).__name__}"
+            )
+        if isinstance(each, nn.Module):
+            parts[name] = Own(type(each).__name__)
+        else:
+            parts[name] = parts_of(checked(each))[""]
+    return text_of_all(parts), {name: each for name, each in encoder.items() if isinstance(each, nn.Module)}
+
+
+def with_identities(graph: Graph, config: ModelConfig) -> Graph:
+    """The graph without the attributes of types whose encoder is `identity`."""
+    parts = config.parts()
+    if not isinstance(graph.attributes, TypedAttributes):
+        return graph.without_attributes() if isinstance(parts[""], Identity) else graph
+    found = [
+        replace(each, matrix=None, names=None, vocabulary=None)
+        if isinstance(parts.get(each.name, parts[""]), Identity)
+        else each
+        for each in graph.attributes.parts
+    ]
+    return replace(graph, attributes=graph.attributes.changed(found))

@@ -1,0 +1,88 @@
+"""Types of nodes, each with the shape of its attributes and the part that encodes them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from torch import nn
+
+from glace.errors import InputError
+from glace.model.config import ModelConfig
+from glace.model.encoders import InputShape
+from glace.model.parts import MLP, Identity, Own, Part
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A type of nodes: its name, what they look like, and the part that encodes them, which may be a user's module."""
+
+    name: str
+    shape: InputShape
+    part: Part = field(default_factory=MLP)
+    module: nn.Module | None = None
+
+    def whose(self) -> str:
+        """The encoder, in messages."""
+        return "the encoder" if self.name == "" else f"the encoder of type {self.name!r}"
+
+
+def is_plain(kinds: Sequence[Kind]) -> bool:
+    """Whether nodes are of one kind and their neighbours' attributes go through the same input layer as their own."""
+    return len(kinds) == 1 and isinstance(kinds[0].part, MLP | Identity)
+
+
+def joined(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+    """The kinds, and for a plain one the columns of its neighbours beside its own."""
+    if not is_plain(kinds):
+        return tuple(kinds)
+    return (replace(kinds[0], shape=kinds[0].shape._replace(neighbors=True)),)
+
+
+def empty_of(shape: InputShape) -> Any:
+    """(0, D) attributes of no nodes."""
+    size = (0, shape.width)
+    return sp.csr_array(size, dtype=np.float32) if shape.sparse else np.empty(size, np.float32)
+
+
+def kinds_of(
+    shapes: dict[str, InputShape], config: ModelConfig, modules: dict[str, nn.Module] | None = None
+) -> list[Kind]:
+    """The types of nodes with these shapes, by name, each with its part of the configuration; "" is the only one."""
+    parts, found = config.parts(), []
+    unknown = [name for name in parts if name and name not in shapes]
+    if unknown:
+        known = ", ".join(repr(name) for name in shapes if name) or "none: its nodes are of one type"
+        raise InputError(f"an encoder is given for type {unknown[0]!r}; the graph's types are {known}")
+    for name, shape in shapes.items():
+        part = parts.get(name, Identity() if shape.by_node else parts[""])
+        if shape.by_node and part == MLP():
+            part = Identity()
+        kind = Kind(name, hashed(shape, config), part, _module(name, part, modules or {}))
+        if shape.by_node and part != Identity():
+            raise InputError(f"{kind.whose()} has nothing to encode: nodes have no attributes; leave it out")
+        misfit = part.fits(shape.width)
+        if misfit:
+            raise InputError(f"{kind.whose()}: {misfit}")
+        found.append(kind)
+    if config.hashed_width is not None and not any(shape.sparse for shape in shapes.values()):
+        raise InputError("hashed_width is for sparse attributes, but these are dense; leave it out")
+    return found
+
+
+def _module(name: str, part: Part, modules: dict[str, nn.Module]) -> nn.Module | None:
+    if not isinstance(part, Own):
+        return None
+    found = modules.get(name, modules.get(""))
+    if found is None:
+        raise InputError(
+            f"the encoder is a module of your own ({part.name}), whose code is not in the file: load the model in "
+            f"Python, glace.load(path, encoder={part.name}(...)), with a module made as before"
+        )
+    return found
+
+
+def hashed(shape: InputShape, config: ModelConfig) -> InputShape:
+    """The shape with sparse columns hashed, if that is wanted."""
+    return shape._replace(hashed=config.hashed_width or 0) if shape.sparse else shape

@@ -1,0 +1,171 @@
+"""What parts are built of: modules from rows of attributes to `hidden` numbers.
+
+Each is called with a matrix and the numbers of the wanted rows of it, as input layers are.
+"""
+
+import copy
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from glace.errors import InputError
+from glace.model.encoders import InputShape, NodeNumbers, input_layer, xavier_uniform
+from glace.model.heads import Linear
+from glace.model.parts import MLP, Identity, Image, Own, Part
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "elu": nn.ELU,
+    "silu": nn.SiLU,
+    "tanh": nn.Tanh,
+    "linear": nn.Identity,
+}
+KERNEL = 3
+
+
+def tower(
+    part: Part,
+    shape: InputShape,
+    hidden: int,
+    generator: np.random.Generator,
+    compiled: bool = True,
+    own: nn.Module | None = None,
+) -> nn.Module:
+    """The module of a part, for attributes of this shape; of the user's `own` module a copy is trained."""
+    if isinstance(part, Own):
+        assert own is not None
+        return OwnTower(copy.deepcopy(own))
+    if isinstance(part, Image):
+        return ImageTower(part, hidden, generator)
+    if isinstance(part, Identity) or not part.layers:
+        return input_layer(shape, hidden, generator, compiled)
+    return MLPTower(part, shape, hidden, generator, compiled)
+
+
+def draws_or_has_modes(part: Part) -> bool:
+    """Whether what the module gives in training is another thing than what it gives afterwards."""
+    return isinstance(part, Own) or (
+        isinstance(part, MLP) and bool(part.dropout or part.normalization == "batch")
+    )
+
+
+class MLPTower(nn.Module):
+    """The input layer and others after it, each with what stands between two of them."""
+
+    def __init__(
+        self, part: MLP, shape: InputShape, hidden: int, generator: np.random.Generator, compiled: bool
+    ) -> None:
+        super().__init__()
+        widths = [*part.layers, hidden]
+        self.first = input_layer(shape, widths[0], generator, compiled)
+        rest: list[nn.Module] = []
+        for width, out in itertools.pairwise(widths):
+            rest += [*_between(part, width), Linear(width, out, generator)]
+        self.rest = nn.Sequential(*rest)
+
+    def forward(self, attributes: Any, rows: NodeNumbers) -> Tensor:
+        """(R, hidden) for the wanted rows of the attributes."""
+        found: Tensor = self.rest(self.first(attributes, rows))
+        return found
+
+
+def _between(part: MLP, width: int) -> list[nn.Module]:
+    normalizations = {"none": [], "layer": [nn.LayerNorm(width)], "batch": [BatchNorm(width)]}
+    dropout = [nn.Dropout(part.dropout)] if part.dropout else []
+    return [*normalizations[part.normalization], ACTIVATIONS[part.activation](), *dropout]
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """As torch has it, but a single row is scaled as afterwards: of one, no deviation can be told."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The rows scaled."""
+        if self.training and len(input) == 1:
+            self.eval()
+            found: Tensor = super().forward(input)
+            self.train()
+            return found
+        return super().forward(input)
+
+
+class ImageTower(nn.Module):
+    """Convolutions, each with a ReLU and a halving of the image while there is something to halve."""
+
+    def __init__(self, part: Image, hidden: int, generator: np.random.Generator) -> None:
+        super().__init__()
+        self.shape = part.shape
+        channels, height, width = part.shape
+        steps: list[nn.Module] = []
+        for filters in part.filters:
+            steps += [_convolution(channels, filters, generator), nn.ReLU()]
+            channels = filters
+            if min(height, width) > 1:
+                steps.append(nn.MaxPool2d(2))
+                height, width = height // 2, width // 2
+        self.steps = nn.Sequential(*steps, nn.Flatten())
+        self.last = Linear(channels * height * width, hidden, generator)
+
+    def forward(self, attributes: Any, rows: NodeNumbers) -> Tensor:
+        """(R, hidden) for the images in the wanted rows of the attributes."""
+        pixels = dense_rows(attributes, rows).to(self.last.bias.device)
+        found: Tensor = self.last(self.steps(pixels.reshape(-1, *self.shape)))
+        return found
+
+
+def _convolution(channels: int, filters: int, generator: np.random.Generator) -> nn.Conv2d:
+    # Without torch's own draws, which would take from its global generator.
+    made: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, channels, filters, KERNEL, padding=KERNEL // 2)
+    weight = xavier_uniform(channels * KERNEL**2, filters, generator).T.reshape(made.weight.shape)
+    with torch.no_grad():
+        made.weight.copy_(weight)
+        assert made.bias is not None
+        made.bias.zero_()
+    return made
+
+
+class OwnTower(nn.Module):
+    """A user's module, which gets a batch as a dense tensor (R, D) and gives (R, hidden)."""
+
+    where: Tensor
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.register_buffer("where", torch.empty(0), persistent=False)
+
+    def forward(self, attributes: Any, rows: NodeNumbers) -> Tensor:
+        """What the module gives for the wanted rows of the attributes."""
+        found: Tensor = self.module(dense_rows(attributes, rows).to(self.where.device))
+        return found
+
+
+def dense_rows(attributes: Any, rows: NodeNumbers) -> Tensor:
+    """(R, D) the wanted rows as a dense tensor."""
+    wanted = attributes[rows]
+    dense: npt.NDArray[np.float32] = wanted.toarray() if sp.issparse(wanted) else np.ascontiguousarray(wanted)
+    return torch.from_numpy(dense)
+
+
+def check_own(module: nn.Module, attributes: Any, hidden: int, whose: str) -> None:
+    """Try a user's module on some rows of attributes; one clear error if it cannot be trained with."""
+    rows = np.arange(min(attributes.shape[0], 4))
+    wanted = f"wanted a float32 tensor of shape ({len(rows)}, {hidden}): hidden={hidden} finite numbers a row"
+    tried = OwnTower(copy.deepcopy(module)).eval()
+    given = f"{whose} was given {len(rows)} rows of {attributes.shape[1]:,} attributes"
+    try:
+        with torch.no_grad():
+            found: Any = tried(attributes, rows)
+    except Exception as problem:  # whatever a user's code may raise
+        raise InputError(f"{given} and raised {type(problem).__name__}: {problem}; {wanted}") from problem
+    if not isinstance(found, Tensor):
+        raise InputError(f"{given} and gave {type(found).__name__}; {wanted}")
+    if found.shape != (len(rows), hidden) or found.dtype != torch.float32:
+        raise InputError(f"{given} and gave {found.dtype} of shape {tuple(found.shape)}; {wanted}")
+    if not torch.isfinite(found).all():
+        raise InputError(f"{given} and gave numbers that are not finite (NaN or infinite); {wanted}")
