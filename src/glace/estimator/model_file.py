@@ -28,8 +28,8 @@ from glace.gaussian.embedding_file import (
     write_embedding,
 )
 from glace.graph.categories import Categories
-from glace.graph.graph import Graph, bad_weights
-from glace.graph.sparse import check_sparse
+from glace.graph.graph import Graph
+from glace.graph.sparse import bad_weights, check_sparse
 from glace.graph.split import HeldOut
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds

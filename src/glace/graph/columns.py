@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.graph.categories import Categories
-from glace.graph.graph import bad_weights
+from glace.graph.sparse import bad_weights
 from glace.graph.text_file import parses
 from glace.ids import NodeIds, id_array
 

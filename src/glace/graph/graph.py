@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from glace.disk import row_blocks
 from glace.errors import InputError
 from glace.graph.categories import Categories
-from glace.graph.sparse import check_sparse, narrowed, places_of
+from glace.graph.sparse import bad_weights, check_sparse, narrowed, places_of
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 
@@ -312,13 +312,6 @@ def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integ
             f"edge weights must be finite and above 0, but edge {first + 1} "
             f"({source!r} to {target!r}) has {weights[first]}; {int(bad.sum()):,} such in all"
         )
-
-
-def bad_weights(weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """(E,) where a weight cannot be used: 1e-60 is above 0 but not once it is a 32-bit float."""
-    with np.errstate(over="ignore", under="ignore"):
-        stored = weights.astype(np.float32)
-    return np.asarray(~(np.isfinite(stored) & (stored > 0)))
 
 
 def _checked_attributes(attributes: Any, ids: NodeIds) -> Any:

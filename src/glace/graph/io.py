@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from glace.errors import InputError
 from glace.files import existing
 from glace.graph.folder import is_folder, read_folder
+from glace.graph.frames import ordered
 from glace.graph.graph import Graph
 from glace.graph.npz import read_npz
 from glace.graph.svmlight import read_svmlight
@@ -32,7 +33,6 @@ from glace.graph.tables import (
     check_choices,
     edge_table,
     join,
-    ordered,
     text_rows,
     text_table,
 )

@@ -13,7 +13,8 @@ import pyarrow.parquet
 from glace.errors import InputError
 from glace.files import existing
 from glace.graph.columns import Where
-from glace.graph.tables import check_names, edge_columns, id_column, text_column
+from glace.graph.frames import check_names
+from glace.graph.tables import edge_columns, id_column, text_column
 from glace.graph.text_file import TextFile, one_line, parses
 from glace.ids import integers_of, is_integer_text
 

@@ -1,6 +1,5 @@
 """Tables with ids to a Graph: an edge table, and attributes or texts for each node."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +23,7 @@ from glace.graph.columns import (
     sparse_rows_of,
     weights_of,
 )
+from glace.graph.frames import arrow_table, ordered
 from glace.graph.graph import Findings, Graph, build
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
@@ -69,12 +69,12 @@ def from_tables(
     after the table's, sorted, without attributes. Nodes that no edge names are kept.
     """
     check_choices(attributes, texts, missing)
-    links = edge_table(_arrow(edges, "edges"), Where("edges"))
+    links = edge_table(arrow_table(edges, "edges"), Where("edges"))
     nodes = None
     if attributes is not None:
-        nodes = attribute_table(_arrow(attributes, "attributes"), Where("attributes"))
+        nodes = attribute_table(arrow_table(attributes, "attributes"), Where("attributes"))
     if texts is not None:
-        nodes = text_table(_arrow(texts, "texts"), Where("texts"))
+        nodes = text_table(arrow_table(texts, "texts"), Where("texts"))
     return join(links, nodes, directed=directed, missing=missing)
 
 
@@ -152,29 +152,12 @@ def attribute_table(table: pa.Table, where: Where) -> NodeTable:
     return NodeTable(ids, where, matrix, *categories, attribute_names=tuple(columns) or None)
 
 
-def ordered(table: pa.Table, key: str | None, names: Sequence[str], where: Where) -> pa.Table:
-    """The id column, if there is one, then the named ones, which must be all there are but labels and types."""
-    given = [name for name in table.column_names if name not in (key, "label", "type")]
-    missing = next((name for name in names if name not in given), None)
-    if missing is not None:
-        taken = " but the ids" if missing == key else ""
-        raise InputError(
-            f"{where.name}: no column {missing!r}{taken}; the model wants its {len(names):,} attributes by name"
-        )
-    strange = next((name for name in given if name not in names), None)
-    if strange is not None:
-        raise InputError(
-            f"{where.name}: column {strange!r} is not among the model's {len(names):,} attributes; remove it"
-        )
-    return table.select([*([key] if key else []), *names])
-
-
 def frame_rows(frame: Any, names: Sequence[str] | None) -> tuple[NodeIds | None, Any]:
     """Ids, if it has any, and attributes of a frame of new nodes, its columns in the order of `names`.
 
     The ids are the column `id`, or the only one that is no attribute; without names only `id` can be told.
     """
-    table, where = _arrow(frame, "attributes"), Where("attributes")
+    table, where = arrow_table(frame, "attributes"), Where("attributes")
     others = [
         name for name in table.column_names if name not in (names or ()) and name not in ("label", "type")
     ]
@@ -234,33 +217,6 @@ def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: 
         findings=findings,
         attribute_names=known.attribute_names,
     )
-
-
-def check_names(names: Sequence[str], where: Where) -> None:
-    """Raise if two columns have one name: which of them is meant cannot be known."""
-    repeated = [name for place, name in enumerate(names) if name in names[:place]]
-    if repeated:
-        raise InputError(f"{where.name}: two columns are called {repeated[0]!r}; rename one")
-
-
-def _arrow(frame: Any, name: str) -> pa.Table:
-    try:
-        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
-    except (TypeError, ValueError, AttributeError, pa.ArrowException) as problem:
-        raise InputError(
-            f"{name} must be a table (pandas, polars, pyarrow), not {type(frame).__name__}: {problem}; "
-            "read_tables reads files"
-        ) from problem
-    check_names(table.column_names, Where(name))
-    return _index_first(table)
-
-
-def _index_first(table: pa.Table) -> pa.Table:
-    """pandas adds its index as last columns: a named one is the id, an unnamed one only row numbers."""
-    described = (table.schema.metadata or {}).get(b"pandas", b"{}")
-    index = [name for name in json.loads(described).get("index_columns", []) if name in table.column_names]
-    named = [name for name in index if not name.startswith("__index_level_")]
-    return table.select(named + [name for name in table.column_names if name not in index])
 
 
 def _sorted(ids: pa.Array) -> pa.Array:
