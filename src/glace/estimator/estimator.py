@@ -25,9 +25,9 @@ from glace.gaussian.certainty import Known, Reference, Room
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, checked_matrix
+from glace.graph.recipe import Recipe
 from glace.graph.split import HeldOut
 from glace.graph.tables import frame_rows
-from glace.graph.text import TextVocabulary
 from glace.ids import NodeId, NodeIds
 from glace.index.approximate import Index
 from glace.index.links import Links, likely_links, links_of
@@ -50,8 +50,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     The options are explained in docs/parameters.md, and by `glace fit --help`. After `fit` there are
     `embedding_` (the Gaussians of the graph's nodes, in its order), `history_` (looks at held-out edges),
     `choice_` (what was decided for the options left to `auto`), `calibration_` (what its probabilities are
-    worth), `graph_` (the edges and labels, unless they lie on disk) and `network_`. Nodes of `embedding_` and
-    of `transform` have a certainty, and `novelty` tells whether new ones are like those of the graph.
+    worth), `recipe_` (how columns became attributes, where they were texts or of several kinds), `graph_` (the edges
+    and labels, unless they lie on disk) and `network_`. Nodes of `embedding_` and of `transform` have a certainty, and
+    `novelty` tells whether new ones are like those of the graph.
 
     >>> import glace
     >>> graph = glace.datasets.planted(200, communities=4, attributes=80, words=8)
@@ -171,13 +172,14 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     def transform(self, attributes: Any, ids: Any = None) -> Embedding:
         """The Gaussians of nodes never seen, from a matrix of the training width, a data frame, or raw texts.
 
-        A frame's columns are taken by their names where the model knows them, and its `id` column as the ids.
+        A frame's columns are taken by their names where the model knows them, and its `id` column as the ids. Mixed
+        columns go the way of the training, `recipe_`; `recipe_.counts(frame)` tells what is missing or was never seen.
         Texts (a sequence of strings) need a model that was fitted on texts. Ids are 0, 1, ... if not given.
         """
         self._check_fitted()
         if hasattr(attributes, "__arrow_c_stream__"):
-            own, attributes = frame_rows(attributes, self.attribute_names_)
-            ids = own.array if ids is None and own is not None else ids
+            own, attributes, _ = frame_rows(attributes, self.attribute_names_, self.recipe_)
+            ids = own.array if ids is None else ids
         matrix = self._matrix(attributes)
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:
@@ -194,16 +196,17 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 "the model does not know what is common: it was saved by an older glace; fit it anew"
             )
         if hasattr(attributes, "__arrow_c_stream__"):
-            _, attributes = frame_rows(attributes, self.attribute_names_)
+            attributes = frame_rows(attributes, self.attribute_names_, self.recipe_).values
         texts = attributes if _is_texts(attributes) else None
         matrix = self._matrix(attributes)
         assert self.common_ is not None
         assert self.reference_ is not None
         with using_threads(self.settings().run.threads):
             found = self.common_.novelty(self.network_, self.reference_, matrix)
-        if texts is None or self.vocabulary_ is None:
+        vocabulary = None if self.recipe_ is None else self.recipe_.vocabulary
+        if texts is None or vocabulary is None:
             return found
-        return found._replace(unseen=np.array(self.vocabulary_.unknown_shares(list(texts))))
+        return found._replace(unseen=np.array(vocabulary.unknown_shares(list(texts))))
 
     def links(
         self,
@@ -295,7 +298,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.network_ = network
         self.directed_: bool = graph.directed
         self.width_: int | None = None if graph.attributes is None else graph.num_attributes
-        self.vocabulary_: TextVocabulary | None = graph.vocabulary
+        self.recipe_: Recipe | None = graph.recipe
         self.attribute_names_: tuple[str, ...] | None = graph.attribute_names
         # A graph on disk may have more edges than memory holds.
         self.graph_: Graph | None = None if graph.mapped else graph.without_attributes()
@@ -323,9 +326,15 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     def _vectors(self, attributes: Any) -> Any:
         if not _is_texts(attributes):
             return checked_matrix(attributes)
-        if self.vocabulary_ is None:
-            raise InputError("the model was not fitted on texts; give a matrix of attributes")
-        return self.vocabulary_.attributes(list(attributes))
+        vocabulary = None if self.recipe_ is None else self.recipe_.vocabulary
+        if vocabulary is None:
+            wanted = (
+                "a matrix of attributes"
+                if self.recipe_ is None
+                else "a table with the columns of the training"
+            )
+            raise InputError(f"the model was not fitted on texts; give {wanted}")
+        return vocabulary.attributes(list(attributes))
 
     def _as_trained(self, matrix: Any) -> Any:
         if self.width_ is None:

@@ -1,4 +1,4 @@
-"""The model file: configuration, weights, vocabulary and the Gaussians of the training nodes."""
+"""The model file: configuration, weights, recipe of the attributes and the Gaussians of the training nodes."""
 
 import re
 from pathlib import Path
@@ -29,6 +29,7 @@ from glace.gaussian.embedding_file import (
 )
 from glace.graph.categories import Categories
 from glace.graph.graph import Graph
+from glace.graph.recipe import Recipe
 from glace.graph.sparse import bad_weights, check_sparse
 from glace.graph.split import HeldOut
 from glace.graph.text import TextVocabulary
@@ -49,8 +50,8 @@ def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
         raise InputError(f"embedding must be 'auto', 'inside' or 'beside', not {embedding!r}")
     size = sum(matrix.nbytes for matrix in matrices(model.embedding_).values())
     arrays = {f"weights|{name}": array for name, array in model.network_.weights().items()}
-    if model.vocabulary_ is not None:
-        arrays |= {**pack_strings("words", model.vocabulary_.words), "idf": model.vocabulary_.idf}
+    if model.recipe_ is not None:
+        arrays |= model.recipe_.to_arrays()
     if model.attribute_names_ is not None:
         arrays |= pack_strings("columns", model.attribute_names_)
     if model.graph_ is not None:
@@ -87,7 +88,7 @@ def load_model(path: str | Path) -> GLACE:
         model.directed_ = bool(metadata["directed"])
         model.width_ = metadata["width"] if metadata["has_attributes"] else None
         model.history_ = History.from_json(metadata["history"])
-        model.vocabulary_ = _vocabulary(arrays)
+        model.recipe_ = _recipe(arrays, model.network_.shape.width)
         model.attribute_names_ = _attribute_names(arrays)
         # Models of before they were calibrated have the odds they were trained with.
         model.odds_ = odds_of({"offset": model.network_.offset(), **metadata})
@@ -176,10 +177,12 @@ def _network(settings: Settings, metadata: dict[str, Any], arrays: Arrays) -> Ne
     return network
 
 
-def _vocabulary(arrays: Arrays) -> TextVocabulary | None:
+def _recipe(arrays: Arrays, width: int) -> Recipe | None:
+    if "recipe" in arrays:
+        return Recipe.from_bytes(arrays["recipe"], width)
     if "idf" not in arrays:
         return None
-    return TextVocabulary(tuple(unpack_strings("words", arrays).to_pylist()), arrays["idf"])
+    return Recipe.of_texts(TextVocabulary(tuple(unpack_strings("words", arrays).to_pylist()), arrays["idf"]))
 
 
 def _attribute_names(arrays: Arrays) -> tuple[str, ...] | None:

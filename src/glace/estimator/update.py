@@ -13,6 +13,8 @@ from glace.estimator.fitting import Fitting
 from glace.estimator.settings import Settings
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
+from glace.graph.recipe import Recipe
+from glace.graph.recipe_columns import Text
 from glace.graph.sparse import narrowed
 from glace.graph.split import HeldOut, without_edges
 from glace.graph.text import TextVocabulary
@@ -34,6 +36,7 @@ RATE = 0.3
 ASKED = 1000
 """Old nodes whose neighbours are compared."""
 NEIGHBORS = 10
+MIXED = "mixed columns"
 
 Columns = npt.NDArray[np.int64]
 Weights = dict[str, npt.NDArray[Any]]
@@ -155,10 +158,10 @@ def aligned(graph: Graph, model: "GLACE") -> Aligned:
     if graph.attributes is None:
         return Aligned(graph, graph.in_id_order()[0].ids.find(_in_order(model.embedding_.ids)))
     _check_kind(graph, model)
-    old = _names(model.vocabulary_, model.attribute_names_)
-    new = _names(graph.vocabulary, graph.attribute_names)
+    old = _names(model.recipe_, model.attribute_names_)
+    new = _names(graph.recipe, graph.attribute_names)
     if old is not None and old != new:
-        graph = _named_as(graph, old) if new is None else _by_name(graph, old, new, model.vocabulary_)
+        graph = _named_as(graph, old) if new is None else _by_name(graph, old, new, model.recipe_)
     width = model.width_ or 0
     if graph.num_attributes < width:
         raise InputError(
@@ -168,13 +171,24 @@ def aligned(graph: Graph, model: "GLACE") -> Aligned:
 
 
 def _check_kind(graph: Graph, model: "GLACE") -> None:
-    if (graph.vocabulary is None) != (model.vocabulary_ is None):
-        kinds = ("texts", "attributes") if graph.vocabulary is None else ("attributes", "texts")
+    kinds = [_kind(each) for each in (model.recipe_, graph.recipe)]
+    if kinds[0] != kinds[1]:
         raise InputError(
             f"the model was fitted on {kinds[0]}, but this graph has {kinds[1]}; give it as that"
         )
+    if kinds[0] == MIXED and not (model.recipe_ and model.recipe_.same_as(graph.recipe)):
+        raise InputError(
+            "the attributes of this graph come from another recipe than the model's; make it with that one: "
+            "from_tables(..., recipe=model.recipe_), or give `glace update` the tables"
+        )
     if sp.issparse(graph.attributes) != model.network_.shape.sparse:
         raise InputError("the attributes must be sparse or dense as those of the training were")
+
+
+def _kind(recipe: Recipe | None) -> str:
+    if recipe is None:
+        return "attributes"
+    return MIXED if recipe.vocabulary is None else "texts"
 
 
 def _in_order(ids: Any) -> Any:
@@ -190,13 +204,14 @@ def _named_as(graph: Graph, names: tuple[str, ...]) -> Graph:
     return replace(graph, attribute_names=names)
 
 
-def _names(vocabulary: TextVocabulary | None, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return names if vocabulary is None else vocabulary.words
+def _names(recipe: Recipe | None, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Of attributes or words; mixed columns have those of the model anyhow."""
+    if recipe is None or recipe.vocabulary is None:
+        return names
+    return recipe.vocabulary.words
 
 
-def _by_name(
-    graph: Graph, old: tuple[str, ...], new: tuple[str, ...], vocabulary: TextVocabulary | None
-) -> Graph:
+def _by_name(graph: Graph, old: tuple[str, ...], new: tuple[str, ...], recipe: Recipe | None) -> Graph:
     """The graph with its columns under the old names first, and those that are new after them."""
     if graph.mapped:
         raise InputError("the attributes of a graph folder must be those of the model, in the same order")
@@ -209,19 +224,22 @@ def _by_name(
         dense[:, to] = graph.attributes
         return replace(graph, attributes=dense, attribute_names=names)
     rows = sp.coo_array(graph.attributes)
-    values, words = rows.data, graph.vocabulary
-    if vocabulary is not None and words is not None:
+    values, wider = rows.data, graph.recipe
+    if recipe is not None and wider is not None:
+        was, now = recipe.vocabulary, wider.vocabulary
+        assert was is not None
+        assert now is not None
         # A word weighs what it weighed in training, however often the new texts have it.
-        idf = np.concatenate([vocabulary.idf, words.idf[[name not in known for name in new]]])
-        values = values * (idf[to] / words.idf)[rows.col]
-        words = TextVocabulary(names, idf)
+        idf = np.concatenate([was.idf, now.idf[[name not in known for name in new]]])
+        values = values * (idf[to] / now.idf)[rows.col]
+        wider = replace(recipe, columns=(Text(recipe.columns[0].name, TextVocabulary(names, idf)),))
     shape = (graph.num_nodes, len(names))
     moved = sp.csr_array((values.astype(np.float32), (rows.row, to[rows.col])), shape=shape)
     moved.sort_indices()
-    if words is not None:
+    if wider is not None:
         moved = _of_unit_length(moved)
     given = graph.attribute_names and names
-    return replace(graph, attributes=narrowed(moved), attribute_names=given, vocabulary=words)
+    return replace(graph, attributes=narrowed(moved), attribute_names=given, recipe=wider)
 
 
 def _of_unit_length(rows: sp.csr_array) -> sp.csr_array:
