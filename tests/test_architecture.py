@@ -47,6 +47,7 @@ HEAVY_AT_TOP = {
     "matplotlib": set(),
     "numba": {"kernels", "estimator"},
     "pandas": set(),
+    "sentence_transformers": set(),
 }
 NEVER = {"graph": {"torch"}, "kernels": {"torch"}, "sampling": {"torch"}, "evaluation": {"torch"}}
 UNSAFE = {"pickle", "dill", "joblib", "marshal", "shelve", "cloudpickle"}

@@ -164,8 +164,9 @@ def test_attributes_are_the_tf_idf_of_the_abstracts(source):
     graph = build_acm(source)
     texts = [*(text_of(number) for number in range(PAPERS)), "polygon and router, spread over two lines"]
     texts.append("packet, packet, packet and queue")
-    assert graph.vocabulary is not None
-    words = list(graph.vocabulary.words)
+    assert graph.recipe is not None
+    assert graph.recipe.vocabulary is not None
+    words = list(graph.recipe.vocabulary.words)
     assert {"query", "shader", "packet"} <= set(words) <= set(" ".join(TOPICS).split()) | {"it's"}
     attributes: Any = graph.attributes
     np.testing.assert_allclose(attributes.toarray(), tf_idf(texts, words), rtol=1e-6)
@@ -312,7 +313,7 @@ def test_a_built_graph_is_loaded_by_its_name(source, tmp_path):
     assert path == tmp_path / "made" / "acm.npz"
     loaded = datasets.load("acm", directed=True, data_dir=tmp_path / "made")
     assert loaded.fingerprint() == graph.fingerprint()
-    assert loaded.vocabulary is not None
+    assert loaded.recipe is not None
 
 
 def test_the_source_is_never_replaced(source):

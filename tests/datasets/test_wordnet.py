@@ -110,7 +110,9 @@ def test_examples_and_who_said_them_are_no_part_of_the_definition(folder, place,
 
 
 def test_words_of_the_definitions_are_the_attributes(folder):
-    vocabulary = build_wordnet(folder).vocabulary
+    recipe = build_wordnet(folder).recipe
+    assert recipe is not None
+    vocabulary = recipe.vocabulary
     assert vocabulary is not None
     assert {"organism", "feeds", "group", "animals", "famous", "dog", "wild"} >= set(vocabulary.words)
     assert "barked" not in vocabulary.words

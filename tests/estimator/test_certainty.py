@@ -180,7 +180,7 @@ def test_links_by_an_index(model):
 
 
 def test_what_is_common_must_fit_the_model(model):
-    arrays = model.common_.to_arrays()
+    arrays = model.commons_[0].to_arrays()
     assert Common.from_arrays(arrays, 240, sparse=True).nodes == 600
     wrong = [
         {"middle": np.array([np.nan, 0])},

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import glace
 from glace.errors import InputError
-from glace.estimator.update import aligned
+from glace.estimator.alignment import aligned
 from glace.evaluation.link_prediction import link_prediction
 from glace.graph.folder import read_folder, write_folder
 from glace.graph.split import HeldOut, sample_non_edges
@@ -151,14 +151,16 @@ def test_words_are_found_by_name_and_weigh_what_they_weighed():
     )
     links = pd.concat([edges, pd.DataFrame({"source": ["x", "y"], "target": ["0", "2"]})], ignore_index=True)
     changed = aligned(glace.from_tables(links, texts=more), model)
-    assert model.vocabulary_ is not None
-    assert changed.graph.vocabulary is not None
-    words = model.vocabulary_.words
-    assert changed.graph.vocabulary.words == (*words, "amber")
+    assert model.recipe_ is not None
+    assert model.recipe_.vocabulary is not None
+    assert changed.graph.recipe is not None
+    assert changed.graph.recipe.vocabulary is not None
+    words = model.recipe_.vocabulary.words
+    assert changed.graph.recipe.vocabulary.words == (*words, "amber")
     rows = changed.graph.ids.positions([str(number) for number in range(20)])
     new = sp.csr_array(changed.graph.attributes)[rows].toarray()[:, : len(words)]
     new /= np.linalg.norm(new, axis=1, keepdims=True)
-    np.testing.assert_allclose(new, model.vocabulary_.attributes(texts).toarray(), atol=1e-6)
+    np.testing.assert_allclose(new, model.recipe_.vocabulary.attributes(texts).toarray(), atol=1e-6)
     assert model.update(glace.from_tables(links, texts=more), steps=2).new_attributes == 1
     assert model.novelty(["amber"]).unseen.tolist() == [0]
 

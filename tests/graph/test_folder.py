@@ -53,10 +53,8 @@ def assert_same(one: Any, other: Any) -> None:
     for left, right in ((one.labels, other.labels), (one.node_types, other.node_types)):
         assert (left is None) == (right is None)
         assert left is None or list(left) == list(right)
-    assert (one.vocabulary is None) == (other.vocabulary is None)
-    if one.vocabulary is not None:
-        assert one.vocabulary.words == other.vocabulary.words
-        np.testing.assert_array_equal(one.vocabulary.idf, other.vocabulary.idf)
+    assert (one.recipe is None) == (other.recipe is None)
+    assert one.recipe is None or one.recipe.same_as(other.recipe)
 
 
 @pytest.fixture(params=GRAPHS)

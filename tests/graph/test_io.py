@@ -80,8 +80,8 @@ def test_files_without_a_header(put):
     assert graph.edges_and_weights()[1].tolist() == [5, 1]
     texts = put("t.tsv", 'source\tred "fish"\ntarget\t"fish\n\npond"\n')
     graph = read_tables(put("e.csv", "source,target\n"), texts=texts, header=False)
-    assert graph.vocabulary is not None
-    assert graph.vocabulary.words == ("fish",)
+    assert graph.recipe is not None
+    assert graph.recipe.names() == ("text:fish",)
 
 
 def test_texts_with_a_header(put):

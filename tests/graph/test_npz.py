@@ -53,7 +53,7 @@ def test_a_published_file_is_read_without_its_pickles(saved):
     assert graph.labels.names == ("2", "7")
     assert graph.labels.codes.tolist() == [1, -1, 0]
     assert sp.issparse(graph.attributes)
-    assert graph.vocabulary is None
+    assert graph.recipe is None
     assert not read_npz(path).directed
 
 
@@ -143,10 +143,8 @@ def test_the_vocabulary_comes_back(tmp_path):
     graph = from_tables({"source": [5], "target": [6]}, texts=texts)
     write_npz(graph, tmp_path / "g.npz")
     again = read_npz(tmp_path / "g.npz")
-    assert graph.vocabulary is not None
-    assert again.vocabulary is not None
-    assert again.vocabulary.words == graph.vocabulary.words
-    np.testing.assert_array_equal(again.vocabulary.idf, graph.vocabulary.idf)
+    assert graph.recipe is not None
+    assert graph.recipe.same_as(again.recipe)
     assert again.fingerprint() == graph.fingerprint()
 
 

@@ -128,8 +128,8 @@ def test_texts_become_attributes_with_their_vocabulary():
         {"id": ["a", "b", "c"], "abstract": ["red fish", "blue fish", None], "label": ["1", "2", "2"]}
     )
     graph = from_tables(pa.table(EDGES), texts=texts)
-    assert graph.vocabulary is not None
-    assert graph.vocabulary.words == ("fish",)
+    assert graph.recipe is not None
+    assert graph.recipe.names() == ("text:fish",)
     assert sp.csr_array(graph.attributes).toarray().tolist() == [[1], [1], [0]]
     assert graph.findings.empty_attribute_rows == 1
     named = texts.rename_columns(["id", "text", "other"])

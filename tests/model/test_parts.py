@@ -1,5 +1,7 @@
 """Encoders in words, and the modules they are built of, against torch's own layers and plain numpy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -74,8 +76,9 @@ def test_wrong_words_are_refused(text, message):
 
 
 def test_an_image_has_as_many_pixels_as_attributes():
-    assert Image((3, 4, 5)).fits(60) is None
-    assert Image((4, 5)).fits(60) == "4 x 5 pixels are 20, but there are 60 attributes"
+    Image((3, 4, 5)).check_width(60, "it")
+    with pytest.raises(InputError, match="it: 4 x 5 pixels are 20, but there are 60 attributes"):
+        Image((4, 5)).check_width(60, "it")
 
 
 @given(st.text(max_size=30))
@@ -222,8 +225,8 @@ def test_the_ends_of_an_edge_do_not_see_each_other(typed):
 def test_types_are_encoded_apart_and_put_in_order(typed):
     inputs, *_ = typed
     generator = np.random.default_rng(0)
-    own = [tower(MLP(), part.shape, 6, generator) for part in inputs.parts]
-    around = [tower(MLP(), part.shape, 6, generator) for part in inputs.parts]
+    own: list[Any] = [tower(MLP(), part.shape, 6, generator) for part in inputs.parts]
+    around: list[Any] = [tower(MLP(), part.shape, 6, generator) for part in inputs.parts]
     module, rows = TypedTower(own, around), inputs.rows(np.arange(5))
     wanted = np.array([3, 0, 4])
     dense = [torch.from_numpy(rows.own[0].toarray()), torch.from_numpy(rows.own[1])]
@@ -231,5 +234,6 @@ def test_types_are_encoded_apart_and_put_in_order(typed):
     for r, node in enumerate(wanted):
         kind, place = inputs.kinds[node], inputs.places[node]
         u = dense[kind][place] @ own[kind].weight + own[kind].bias
-        u = u + sum(mean[node] @ layer.weight + layer.bias for mean, layer in zip(means, around, strict=True))
+        for mean, layer in zip(means, around, strict=True):
+            u = u + mean[node] @ layer.weight + layer.bias
         torch.testing.assert_close(module(rows, wanted)[r], u)

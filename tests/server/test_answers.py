@@ -147,7 +147,7 @@ ERRORS = [
     (lambda asked: asked.neighbors("node 01", by="x"), InputError, "by must be edge or similarity, not 'x'"),
     (lambda asked: asked.links(top=0), InputError, "top must be from 1 to 1,000, not 0"),
     (lambda asked: asked.score([("node 01", "node 02")] * 1001), InputError, "at most 1,000 pairs at once"),
-    (lambda asked: asked.embed(), InputError, "give one of texts, attributes and names; 0 came"),
+    (lambda asked: asked.embed(), InputError, "give one of texts, attributes, names and rows; 0 came"),
     (lambda asked: asked.embed(texts=["a"], names=[["a"]]), InputError, "give one of .*; 2 came"),
     (lambda asked: asked.embed(texts=[]), InputError, "give 1 to 1,000 new nodes, not 0"),
 ]

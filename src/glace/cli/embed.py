@@ -1,5 +1,6 @@
 """`glace embed`: Gaussians of nodes the model never saw."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ def embed(
         Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")
     ],
     attributes: Annotated[
-        Path | None, typer.Option(help="Table of attributes: id, then numbers in the order of the training.")
+        Path | None, typer.Option(help="Table of attributes: id, then the columns of the training.")
     ] = None,
     texts: Annotated[
         Path | None, typer.Option(help="Table of texts: id, text; for a model fitted on texts.")
@@ -44,14 +45,18 @@ def embed(
     fitted = load_model(model).set_params(threads=threads)
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     assert path is not None
-    rows = read_rows(path, role, header=not no_header, width=fitted.width_, names=fitted.attribute_names_)
+    described = {"width": fitted.width_, "names": fitted.attribute_names_, "recipe": fitted.recipe_}
+    rows = read_rows(path, role, header=not no_header, **described)
     embedding = fitted.transform(rows.values, ids=rows.ids.array)
     screen = Screen(quiet)
+    for line in filter(None, (each.line() for each in rows.counts)):
+        screen.say(line)
     novelty = _novelty(fitted, rows.values, embedding, screen)
     write_embedding(embedding, output)
     screen.say(f"wrote {output}: {embedding!r} ({file_size(output)})")
     if json:
         values = {"nodes": len(embedding), "dimensions": embedding.mean.shape[1], "novelty": novelty}
+        values["columns"] = [asdict(each) for each in rows.counts]
         Record("embed", values, provenance(model=str(model), rows=str(path))).write(json)
 
 
@@ -59,7 +64,7 @@ def _novelty(
     model: "GLACE", rows: Any, embedding: "Embedding", screen: Screen
 ) -> list[dict[str, Any]] | None:
     """How unlike the training nodes each is, and a line about those that are; nothing from a model of old."""
-    if model.common_ is None:
+    if not model.judges_novelty:
         return None
     found = model.novelty(rows)
     high = found.is_high().nonzero()[0].tolist()

@@ -1,23 +1,32 @@
-"""`glace info`: what a graph is made of."""
+"""`glace info`: what a graph is made of, or a model."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glace.cli.arguments import Json, Quiet, check_outputs
 from glace.cli.screen import Screen
 from glace.cli.source import GraphSource, takes_graph
+from glace.errors import InputError
 
 if TYPE_CHECKING:
+    from glace.estimator.estimator import GLACE
     from glace.graph.graph import Graph
+
+
+MODEL = ".glace"
 
 
 @takes_graph
 def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
-    """Show the size of a graph and what was found in it."""
+    """Show the size of a graph and what was found in it; or, of a model file (.glace), what it was fitted on."""
     from glace.records import Record, provenance
 
     check_outputs(json, inputs=source.files())
-    found = source.load()
     screen = Screen(quiet)
+    if source.graph is not None and source.graph.lower().endswith(MODEL):
+        _model_info(source, screen, json)
+        return
+    found = source.load()
     facts = graph_facts(found)
     screen.say(source.name)
     screen.facts((name, value) for name, value in facts.items() if value is not None)
@@ -25,6 +34,39 @@ def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
         screen.say(f"  {line}")
     if json:
         Record("info", facts, provenance(data=found.fingerprint())).write(json)
+
+
+def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
+    from glace.estimator.model_file import load_model
+    from glace.records import Record, provenance
+
+    assert source.graph is not None
+    if source != GraphSource(graph=source.graph):
+        raise InputError(f"{source.graph} is a model, and only graphs have options; leave them out")
+    model = load_model(source.graph)
+    facts = model_facts(model)
+    recipe = [] if model.recipe_ is None else model.recipe_.lines()
+    screen.say(source.name)
+    screen.facts((name, value) for name, value in facts.items() if value is not None)
+    if recipe:
+        screen.say("recipe of the attributes, column by column:")
+        screen.facts(recipe)
+    if json:
+        Record("info", {**facts, "recipe": dict(recipe)}, provenance(model=source.graph)).write(json)
+
+
+def model_facts(model: "GLACE") -> dict[str, Any]:
+    """The figures of a model, by name."""
+    best = model.history_.best
+    return {
+        "method": model.method,
+        "nodes": len(model.embedding_),
+        "dimensions": int(model.embedding_.mean.shape[1]),
+        "dissimilarity": model.network_.measure.name,
+        "direction": "directed" if model.directed_ else "undirected",
+        "attributes": model.width_ or 0,
+        "validation_auc": None if best is None else best.auc,
+    }
 
 
 def graph_facts(graph: "Graph") -> dict[str, Any]:

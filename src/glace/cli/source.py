@@ -14,6 +14,7 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.graph.graph import Graph
+    from glace.graph.recipe import Recipe
 
 _PANEL = "Graph"
 
@@ -35,7 +36,15 @@ class GraphSource:
     attributes: Annotated[
         Path | None,
         typer.Option(
-            help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight).",
+            help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=KIND",
+            help="What a column of attributes is: number, category, text, sentence:MODEL or drop; may be repeated.",
             rich_help_panel=_PANEL,
         ),
     ] = None
@@ -65,14 +74,21 @@ class GraphSource:
         """The files the graph is read from, which no output may replace."""
         return [self.graph, self.edges, self.attributes, self.texts]
 
-    def load(self) -> "Graph":
-        """Read the graph; an argument that would be ignored raises."""
+    def load(self, recipe: "Recipe | None" = None) -> "Graph":
+        """Read the graph; an argument that would be ignored raises. A `recipe` is that of a model for mixed columns."""
         from glace import datasets
         from glace.graph.io import read_graph, read_tables
 
         table = self._checked_table()
         if table is not None:
-            return read_tables(table, self.attributes, texts=self.texts, **self._reading())
+            return read_tables(
+                table,
+                self.attributes,
+                texts=self.texts,
+                columns=self._kinds(),
+                recipe=recipe if self.attributes is not None else None,
+                **self._reading(),
+            )
         if self._dataset in datasets.names():
             return datasets.load(self._dataset, directed=self.directed, data_dir=self.data_dir)
         assert self.graph is not None
@@ -86,7 +102,7 @@ class GraphSource:
         from glace.graph.folder import read_folder, write_folder
 
         table = self._checked_table()
-        if table is not None and self.texts is None:
+        if table is not None and self.texts is None and not self.column:
             return convert_tables(table, path, self.attributes, progress=progress, **self._reading())
         write_folder(self.load(), path)
         return read_folder(path)
@@ -94,6 +110,12 @@ class GraphSource:
     def _reading(self) -> dict[str, Any]:
         """How tables are read."""
         return {"directed": self.directed, "missing": self.missing, "header": not self.no_header}
+
+    def _kinds(self) -> dict[str, str] | None:
+        """What columns of attributes are, where that is said."""
+        from glace.graph.recipe import parsed_columns
+
+        return parsed_columns(self.column) if self.column else None
 
     @property
     def _dataset(self) -> str:
@@ -124,6 +146,7 @@ class GraphSource:
         described = self.attributes is not None or self.texts is not None
         broken = {
             "--attributes and --texts go with a table of edges": described and not is_table,
+            "--column goes with --attributes": bool(self.column) and self.attributes is None,
             "--missing goes with --attributes or --texts": self.missing != "error" and not described,
             "--data-dir goes with the name of a dataset": self.data_dir is not None and not is_dataset,
             "--no-header goes with CSV and TSV files": self.no_header and not is_table,

@@ -2,13 +2,18 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glace.cli.arguments import Json, Quiet, Threads, check_outputs
 from glace.cli.screen import Screen, file_size
 from glace.cli.source import GraphSource, takes_graph
+from glace.errors import InputError
+
+if TYPE_CHECKING:
+    from glace.estimator.estimator import GLACE
+    from glace.graph.recipe import Recipe
 
 
 @takes_graph
@@ -34,8 +39,10 @@ def update(
     check_outputs(output, json, inputs=[model, *source.files()])
     check_model_name(output)
     screen, fitted = Screen(quiet), load_model(model).set_params(threads=threads)
-    graph = source.load()
+    graph = source.load(_recipe_for(source, fitted))
     screen.say(repr(graph))
+    for line in graph.findings.lines():
+        screen.say(f"  {line}")
     with screen.training() as listener:
         found = fitted.update(graph, stay=stay, steps=steps, listener=listener)
     fitted.save(output)
@@ -53,3 +60,13 @@ def update(
     if json:
         facts = provenance(dataset=source.name, data=graph.fingerprint(), model=str(model))
         Record("update", asdict(found), facts).write(json)
+
+
+def _recipe_for(source: GraphSource, model: "GLACE") -> "Recipe | None":
+    """That of a model of mixed columns, which knows what they are; texts are aligned word by word instead."""
+    recipe = model.recipe_
+    if recipe is None or recipe.vocabulary is not None:
+        return None
+    if source.column:
+        raise InputError("the model knows what its columns are; leave --column out")
+    return recipe

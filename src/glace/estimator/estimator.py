@@ -26,6 +26,7 @@ from glace.gaussian.certainty import Known, Reference, Room
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, checked_matrix
+from glace.graph.recipe import Recipe
 from glace.graph.split import HeldOut
 from glace.graph.tables import frame_rows
 from glace.graph.typed import TypeAttributes
@@ -51,8 +52,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     The options are explained in docs/parameters.md, and by `glace fit --help`. After `fit` there are
     `embedding_` (the Gaussians of the graph's nodes, in its order), `history_` (looks at held-out edges),
     `choice_` (what was decided for the options left to `auto`), `calibration_` (what its probabilities are
-    worth), `graph_` (the edges and labels, unless they lie on disk) and `network_`. Nodes of `embedding_` and
-    of `transform` have a certainty, and `novelty` tells whether new ones are like those of the graph.
+    worth), `recipe_` (how columns became attributes, where they were texts or of several kinds), `graph_` (the edges
+    and labels, unless they lie on disk) and `network_`. Nodes of `embedding_` and of `transform` have a certainty, and
+    `novelty` tells whether new ones are like those of the graph.
 
     >>> import glace
     >>> graph = glace.datasets.planted(200, communities=4, attributes=80, words=8)
@@ -178,14 +180,15 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """The Gaussians of nodes never seen, from a matrix of the training width, a data frame, or raw texts.
 
         Where nodes have types with attributes of their own, `node_type` says which these are of. A frame's columns
-        are taken by their names where the model knows them, and its `id` column as the ids. Texts (a sequence of
-        strings) need a model that was fitted on texts. Ids are 0, 1, ... if not given.
+        are taken by their names where the model knows them, and its `id` column as the ids. Mixed columns go the way
+        of the training, `recipe_`; `recipe_.counts(frame)` tells what is missing or was never seen. Texts (a sequence
+        of strings) need a model that was fitted on texts. Ids are 0, 1, ... if not given.
         """
         self._check_fitted()
         kind, part = self._part(node_type)
         if hasattr(attributes, "__arrow_c_stream__"):
-            own, attributes = frame_rows(attributes, part.names)
-            ids = own.array if ids is None and own is not None else ids
+            own, attributes, _ = frame_rows(attributes, part.names, part.recipe)
+            ids = own.array if ids is None else ids
         matrix = _matrix(attributes, part)
         names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
         if len(names) != matrix.shape[0]:
@@ -199,7 +202,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self._check_fitted()
         kind, part = self._part(node_type)
         if hasattr(attributes, "__arrow_c_stream__"):
-            _, attributes = frame_rows(attributes, part.names)
+            attributes = frame_rows(attributes, part.names, part.recipe).values
         texts = attributes if _is_texts(attributes) else None
         matrix, common = _matrix(attributes, part), self.commons_[kind]
         if common is None or self.reference_ is None:
@@ -208,9 +211,10 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             )
         with using_threads(self.settings().run.threads):
             found = common.novelty(self.network_, self.reference_, kind, matrix)
-        if texts is None or part.vocabulary is None:
+        vocabulary = None if part.recipe is None else part.recipe.vocabulary
+        if texts is None or vocabulary is None:
             return found
-        return found._replace(unseen=np.array(part.vocabulary.unknown_shares(list(texts))))
+        return found._replace(unseen=np.array(vocabulary.unknown_shares(list(texts))))
 
     def links(
         self,
@@ -262,6 +266,21 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     def width_(self) -> int | None:
         """How many attributes the nodes have that are not of a type with its own; None where they have none."""
         return self.types_[0].width
+
+    @property
+    def judges_novelty(self) -> bool:
+        """Whether it knows what is common among its nodes; models without attributes and those of old do not."""
+        return any(common is not None for common in self.commons_)
+
+    @property
+    def recipe_(self) -> Recipe | None:
+        """How columns of a table became these attributes, where they did."""
+        return self.types_[0].recipe
+
+    @property
+    def attribute_names_(self) -> tuple[str, ...] | None:
+        """What these attributes are called, where they came with names."""
+        return self.types_[0].names
 
     def _fitting(self, graph: Graph, settings: Settings, validation: HeldOut | None) -> Fitting:
         measure = settings.model.resolved_dissimilarity(graph.directed, self.gaussian)
@@ -348,9 +367,13 @@ def _matrix(attributes: Any, part: TypeAttributes) -> Any:
 def _vectors(attributes: Any, part: TypeAttributes) -> Any:
     if not _is_texts(attributes):
         return checked_matrix(attributes)
-    if part.vocabulary is None:
-        raise InputError("the model was not fitted on texts; give a matrix of attributes")
-    return part.vocabulary.attributes(list(attributes))
+    vocabulary = None if part.recipe is None else part.recipe.vocabulary
+    if vocabulary is None:
+        wanted = (
+            "a matrix of attributes" if part.recipe is None else "a table with the columns of the training"
+        )
+        raise InputError(f"the model was not fitted on texts; give {wanted}")
+    return vocabulary.attributes(list(attributes))
 
 
 def _as_trained(matrix: Any, part: TypeAttributes) -> Any:

@@ -1,6 +1,8 @@
-"""The model file: configuration, weights, vocabulary and the Gaussians of the training nodes."""
+"""The model file: configuration, weights, recipe of the attributes and the Gaussians of the training nodes."""
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from glace.disk import is_mapped
 from glace.errors import FormatError, GlaceError, InputError
 from glace.estimator.choice import Choice
 from glace.estimator.estimator import GLACE
+from glace.estimator.fitting import shape_of
 from glace.estimator.novelty import Common
+from glace.estimator.parts import Modules, in_words
 from glace.estimator.settings import Settings
 from glace.estimator.variants import ESTIMATORS
 from glace.files import sha256_of
@@ -28,13 +32,17 @@ from glace.gaussian.embedding_file import (
     write_embedding,
 )
 from glace.graph.categories import Categories
-from glace.graph.graph import Graph, bad_weights
-from glace.graph.sparse import check_sparse
+from glace.graph.graph import Graph
+from glace.graph.recipe import Recipe
+from glace.graph.sparse import bad_weights, check_sparse
 from glace.graph.split import HeldOut
 from glace.graph.text import TextVocabulary
+from glace.graph.typed import TypeAttributes
 from glace.ids import NodeIds
-from glace.metrics import Calibration
-from glace.model.network import Network, shape_of
+from glace.metrics import Calibration, Odds
+from glace.model.kinds import Kind, joined, kind_of_columns, kinds_of
+from glace.model.network import Network
+from glace.model.parts import Own
 from glace.training.history import History
 
 KIND, VERSION = "glace-model", 2
@@ -49,10 +57,8 @@ def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
         raise InputError(f"embedding must be 'auto', 'inside' or 'beside', not {embedding!r}")
     size = sum(matrix.nbytes for matrix in matrices(model.embedding_).values())
     arrays = {f"weights|{name}": array for name, array in model.network_.weights().items()}
-    if model.vocabulary_ is not None:
-        arrays |= {**pack_strings("words", model.vocabulary_.words), "idf": model.vocabulary_.idf}
-    if model.attribute_names_ is not None:
-        arrays |= pack_strings("columns", model.attribute_names_)
+    for kind, part in enumerate(model.types_):
+        arrays |= {_of_type(kind) + name: array for name, array in _pack_type(part).items()}
     if model.graph_ is not None:
         arrays |= _pack_graph(model.graph_)
     if model.held_out_ is not None:
@@ -77,30 +83,59 @@ def check_model_name(path: str | Path) -> None:
         )
 
 
-def load_model(path: str | Path) -> GLACE:
-    """Read a model file; nothing in it is executed, and damage raises `FormatError`."""
+def load_model(path: str | Path, encoder: Any = None) -> GLACE:
+    """Read a model file; nothing in it is executed, and damage raises `FormatError`.
+
+    Of a model with an encoder of the user's own, a `torch.nn.Module`, the file has the weights only: `encoder` is such a
+    module made as it was for the fit, or a dict of them by type of node, and gets these.
+    """
     metadata, arrays = container.read(path, KIND, VERSION)
-    try:
+    with _usable(path):
         model = ESTIMATORS[metadata["method"]](**metadata["options"])
         model.choice_ = Choice.from_json(metadata["choice"])
-        model.network_ = _network(model.settings().changed(model.choice_.options), metadata, arrays)
+        settings = model.settings().changed(model.choice_.options)
+        model.types_ = _types(metadata, arrays)
+    modules = _modules(settings, encoder)
+    model.set_params(encoder=settings.model.encoder if encoder is None else encoder)
+    with _usable(path):
+        model.network_ = _network(settings, metadata["dissimilarity"], model.types_, modules, arrays)
         model.directed_ = bool(metadata["directed"])
-        model.width_ = metadata["width"] if metadata["has_attributes"] else None
         model.history_ = History.from_json(metadata["history"])
-        model.vocabulary_ = _vocabulary(arrays)
-        model.attribute_names_ = _attribute_names(arrays)
-        # Models of before they were calibrated have the odds they were trained with.
-        model.odds_ = odds_of({"offset": model.network_.offset(), **metadata})
+        model.odds_ = _odds(metadata, arrays)
         model.calibration_ = _calibration(metadata)
-        model.embedding_ = _embedding(path, model, metadata, arrays)
-        model.graph_ = _graph(model, arrays)
+        model.embedding_ = _embedding(path, metadata, arrays)
+        model.graph_ = _graph(model.embedding_.ids, metadata, arrays)
         model.held_out_ = _held_out(len(model.embedding_), arrays)
         _set_certainty(model, arrays)
-    except (GlaceError, KeyError, TypeError, ValueError, RuntimeError) as problem:
+    return model
+
+
+@contextmanager
+def _usable(path: str | Path) -> Iterator[None]:
+    """Whatever is wrong with the contents is said of the file."""
+    try:
+        yield
+    except (GlaceError, KeyError, TypeError, ValueError, RuntimeError, IndexError) as problem:
         if isinstance(problem, FormatError):
             raise
         raise FormatError(f"{path} is not a usable model file: {problem}") from problem
-    return model
+
+
+def _modules(settings: Settings, encoder: Any) -> Modules:
+    """The user's modules that a model needs, which must be those that are given."""
+    wanted = {name: part for name, part in settings.model.parts().items() if isinstance(part, Own)}
+    given = {} if encoder is None else in_words(encoder)[1]
+    for name, part in wanted.items():
+        if name not in given:
+            shown = f"{part.name}(...)" if name == "" else f"{{{name!r}: {part.name}(...)}}"
+            raise InputError(
+                f"the model was fitted with an encoder of your own, {part.name}, whose code is not in the file; give "
+                f"it again, made as it was: glace.load(path, encoder={shown})"
+            )
+    strange = sorted(set(given) - set(wanted))
+    if strange or (encoder is not None and not given):
+        raise InputError("encoder= is for models that were fitted with a torch.nn.Module; leave it out")
+    return given
 
 
 def load_embedding(path: str | Path) -> Embedding:
@@ -114,8 +149,11 @@ def load_with_graph(path: str | Path) -> tuple[Embedding, Graph | None]:
         raise InputError(f"{path}: a .csv export is for other programs and is not read back; use .parquet")
     if is_embedding_file(path):
         return read_embedding(path), None
-    model = load_model(path)
-    return model.embedding_, model.graph_
+    # Without the network: its encoder may be a module of the user's, which is not needed here.
+    metadata, arrays = container.read(path, KIND, VERSION)
+    with _usable(path):
+        embedding = _embedding(path, metadata, arrays)
+        return embedding, _graph(embedding.ids, metadata, arrays)
 
 
 def sidecar_of(path: str | Path, digest: str) -> Path:
@@ -153,33 +191,107 @@ def _metadata(model: GLACE) -> dict[str, Any]:
         "choice": model.choice_.to_json(),
         "dissimilarity": model.network_.measure.name,
         "directed": model.directed_,
-        "sparse": model.network_.shape.sparse,
-        "has_attributes": model.width_ is not None,
-        "width": model.network_.shape.width,
+        "types": [
+            {"name": part.name, "nodes": part.count, "width": part.width, "sparse": part.sparse}
+            for part in model.types_
+        ],
         "history": history,
         **model.odds_._asdict(),
         "calibration": None if model.calibration_ is None else model.calibration_.to_json(),
     }
 
 
-def _network(settings: Settings, metadata: dict[str, Any], arrays: Arrays) -> Network:
-    weights = {name.partition("|")[2]: array for name, array in arrays.items() if name.startswith("weights|")}
-    shape = shape_of(int(metadata["width"]), bool(metadata["sparse"]), settings.model)
-    for name, array in weights.items():
-        if not np.isfinite(array).all():
-            raise FormatError(f"the weights {name} are not all finite")
-        # Checked before anything of the stated size is allocated.
-        if name.endswith("input.weight") and array.shape != (shape.columns, settings.model.hidden):
-            raise FormatError(f"the weights {name} have the shape {array.shape}, not the stated one")
-    network = Network(shape, settings.model, metadata["dissimilarity"], settings.streams)
+def _types(metadata: dict[str, Any], arrays: Arrays) -> tuple[TypeAttributes, ...]:
+    stated = metadata.get("types")
+    if stated is None:  # files of before nodes had types
+        width, has_attributes = int(metadata["width"]), bool(metadata["has_attributes"])
+        stated = [
+            {
+                "name": "",
+                "nodes": width,
+                "width": width if has_attributes else None,
+                "sparse": metadata["sparse"],
+            }
+        ]
+    return tuple(_type(each, _under_type(kind, arrays)) for kind, each in enumerate(stated))
+
+
+def _type(stated: dict[str, Any], arrays: Arrays) -> TypeAttributes:
+    name, count, width = str(stated["name"]), int(stated["nodes"]), stated["width"]
+    if width is None:
+        return TypeAttributes(name, count)
+    size = (0, int(width))
+    matrix = sp.csr_array(size, dtype=np.float32) if stated["sparse"] else np.empty(size, np.float32)
+    return TypeAttributes(name, count, matrix, _attribute_names(arrays), _recipe(arrays, int(width)))
+
+
+def _of_type(kind: int) -> str:
+    """What the names of a type's arrays begin with."""
+    return "" if kind == 0 else f"type{kind}/"
+
+
+def _under_type(kind: int, arrays: Arrays) -> Arrays:
+    return _under(f"type{kind}", arrays) if kind else arrays
+
+
+def _pack_type(part: TypeAttributes) -> Arrays:
+    arrays = {} if part.recipe is None else part.recipe.to_arrays()
+    return arrays if part.names is None else {**arrays, **pack_strings("columns", part.names)}
+
+
+def _weights(arrays: Arrays) -> Arrays:
+    return {name.partition("|")[2]: array for name, array in arrays.items() if name.startswith("weights|")}
+
+
+def _network(
+    settings: Settings, measure: str, types: tuple[TypeAttributes, ...], modules: Modules, arrays: Arrays
+) -> Network:
+    weights = _weights(arrays)
+    for part in ("shift", "scale"):  # as they were called before nodes had types
+        if part in weights:
+            weights[f"scales.0.{part}"] = weights.pop(part)
+    kinds = kinds_of({part.name: shape_of(part) for part in types}, settings.model, modules)
+    neighbors = settings.model.neighbors == "mean"
+    _check_weights(weights, joined(kinds) if neighbors else kinds, neighbors)
+    network = Network(kinds, settings.model, measure, settings.streams)
     network.set_weights(weights)
     return network
 
 
-def _vocabulary(arrays: Arrays) -> TextVocabulary | None:
+def _check_weights(weights: Arrays, kinds: Sequence[Kind], neighbors: bool) -> None:
+    """Raise unless all are finite, and of the stated sizes, before anything of such a size is allocated."""
+    seen = set()
+    for name, array in weights.items():
+        if not np.isfinite(array).all():
+            raise FormatError(f"the weights {name} are not all finite")
+        place = kind_of_columns(name)
+        if place is None:
+            continue
+        shape = kinds[place].shape
+        dense = 0 if shape.sparse else shape.width
+        if array.shape[0] != (dense if name.startswith("scales.") else shape.columns):
+            raise FormatError(f"the weights {name} have the shape {array.shape}, not the stated one")
+        if len(array):
+            seen.add(place)
+    for number, kind in enumerate(kinds):
+        # Of a user's module for sparse rows, nothing has a size that is stated.
+        unsized = isinstance(kind.part, Own) and kind.shape.sparse and not neighbors
+        if number not in seen and not unsized:
+            raise FormatError("the weights of some types of nodes are missing")
+
+
+def _odds(metadata: dict[str, Any], arrays: Arrays) -> Odds:
+    """The probability of an edge; models of before they were calibrated have what they were trained with."""
+    offsets = [array.sum() for name, array in _weights(arrays).items() if name.startswith("offsets.")]
+    return odds_of({"offset": float(sum(float(each) for each in offsets)), **metadata})
+
+
+def _recipe(arrays: Arrays, width: int) -> Recipe | None:
+    if "recipe" in arrays:
+        return Recipe.from_bytes(arrays["recipe"], width)
     if "idf" not in arrays:
         return None
-    return TextVocabulary(tuple(unpack_strings("words", arrays).to_pylist()), arrays["idf"])
+    return Recipe.of_texts(TextVocabulary(tuple(unpack_strings("words", arrays).to_pylist()), arrays["idf"]))
 
 
 def _attribute_names(arrays: Arrays) -> tuple[str, ...] | None:
@@ -201,11 +313,11 @@ def _pack_graph(graph: Graph) -> Arrays:
     return arrays
 
 
-def _graph(model: GLACE, arrays: Arrays) -> Graph | None:
+def _graph(ids: NodeIds, metadata: dict[str, Any], arrays: Arrays) -> Graph | None:
     """The edges and categories; None where the graph was on disk, and in files of before they were kept."""
     if "edges/indptr" not in arrays:
         return None
-    count = len(model.embedding_)
+    count = len(ids)
     edges = sp.csr_array((count, count), dtype=np.float32)
     edges.indptr, edges.indices, edges.data = (
         arrays[f"edges/{part}"] for part in ("indptr", "indices", "weights")
@@ -214,7 +326,7 @@ def _graph(model: GLACE, arrays: Arrays) -> Graph | None:
     if edges.data.dtype != np.float32 or bad_weights(edges.data).any() or not edges.has_canonical_format:
         raise FormatError("the edges are not sorted, or their weights not finite and above 0")
     labels, types = (_categories(name, count, arrays) for name in ("labels", "types"))
-    return Graph(edges, None, model.embedding_.ids, model.directed_, labels, types)
+    return Graph(edges, None, ids, bool(metadata["directed"]), labels, types)
 
 
 def _held_out(count: int, arrays: Arrays) -> HeldOut | None:
@@ -243,16 +355,21 @@ def _pack_certainty(model: GLACE) -> Arrays:
     arrays: Arrays = (
         {} if reference is None else {f"reference/{name}": each for name, each in vars(reference).items()}
     )
-    common = {} if model.common_ is None else model.common_.to_arrays()
-    return arrays | {f"common/{name}": array for name, array in common.items()}
+    for kind, common in enumerate(model.commons_):
+        found = {} if common is None else common.to_arrays()
+        arrays |= {f"{_of_type(kind)}common/{name}": array for name, array in found.items()}
+    return arrays
 
 
 def _set_certainty(model: GLACE, arrays: Arrays) -> None:
     """What certainty and novelty are told by; files of before they were have neither."""
-    reference, common = (_under(name, arrays) for name in ("reference", "common"))
+    reference = _under("reference", arrays)
     model.reference_ = Reference.from_arrays(reference, model.embedding_.mean.shape[1]) if reference else None
-    shape = model.network_.shape
-    model.common_ = Common.from_arrays(common, shape.width, shape.sparse) if common and reference else None
+    commons: list[Common | None] = []
+    for kind, part in enumerate(model.types_):
+        found = _under("common", _under_type(kind, arrays)) if reference else {}
+        commons.append(Common.from_arrays(found, part.width or 0, part.sparse) if found else None)
+    model.commons_ = tuple(commons)
 
 
 def _under(name: str, arrays: Arrays) -> Arrays:
@@ -266,7 +383,7 @@ def _pack_embedding(embedding: Embedding) -> Arrays:
     return packed if embedding.certainty is None else {**packed, "embedding/certainty": embedding.certainty}
 
 
-def _embedding(path: str | Path, model: GLACE, metadata: dict[str, Any], arrays: Arrays) -> Embedding:
+def _embedding(path: str | Path, metadata: dict[str, Any], arrays: Arrays) -> Embedding:
     if "embedding_sha256" in metadata:
         sidecar = sidecar_of(path, metadata["embedding_sha256"])
         if not sidecar.exists():
@@ -276,4 +393,4 @@ def _embedding(path: str | Path, model: GLACE, metadata: dict[str, Any], arrays:
         return read_embedding(sidecar)
     ids = unpack_strings("ids", arrays) if "ids/bytes" in arrays else arrays["ids/numbers"]
     columns = {name.removeprefix("embedding/"): array for name, array in arrays.items()}
-    return from_matrices(NodeIds(ids), columns, model.network_.measure.name, model.odds_)
+    return from_matrices(NodeIds(ids), columns, metadata["dissimilarity"], _odds(metadata, arrays))

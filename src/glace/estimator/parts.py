@@ -39,7 +39,7 @@ def with_identities(graph: Graph, config: ModelConfig) -> Graph:
     if not isinstance(graph.attributes, TypedAttributes):
         return graph.without_attributes() if isinstance(parts[""], Identity) else graph
     found = [
-        replace(each, matrix=None, names=None, vocabulary=None)
+        replace(each, matrix=None, names=None, recipe=None)
         if isinstance(parts.get(each.name, parts[""]), Identity)
         else each
         for each in graph.attributes.parts

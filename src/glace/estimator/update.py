@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from glace.errors import InputError
+from glace.estimator.alignment import aligned, widened
 from glace.estimator.fitting import Fitting
+from glace.estimator.parts import with_identities
 from glace.estimator.settings import Settings
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.sparse import narrowed
 from glace.graph.split import HeldOut, without_edges
-from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
-from glace.model.network import Network
 from glace.rng import Streams
 from glace.training.history import Listener
 from glace.training.loop import DEFAULT_STEPS, total_steps
@@ -34,6 +32,7 @@ RATE = 0.3
 ASKED = 1000
 """Old nodes whose neighbours are compared."""
 NEIGHBORS = 10
+MIXED = "mixed columns"
 
 Columns = npt.NDArray[np.int64]
 Weights = dict[str, npt.NDArray[Any]]
@@ -78,8 +77,9 @@ def updated(
     if graph.directed != model.directed_:
         raise InputError("the graph must be directed or undirected as that of the training was")
     began, before, old = time.perf_counter(), model.embedding_, model.network_
-    changed, came = aligned(graph, model), before.ids.find(graph.ids.array) < 0
     settings = model.settings().changed(model.choice_.options)
+    graph = with_identities(graph, settings.model)
+    changed, came = aligned(graph, model), before.ids.find(graph.ids.array) < 0
     with using_threads(settings.run.threads):
         ordered, back = changed.graph.in_id_order()
         fitting = _fitting(model, ordered, settings)
@@ -93,7 +93,7 @@ def updated(
     return Update(
         new_nodes=int(came.sum()),
         gone_nodes=len(before) - int((~came).sum()),
-        new_attributes=0 if model.width_ is None else model.width_ - len(changed.columns),
+        new_attributes=changed.new_attributes(),
         steps=model.history_.step,
         seconds=round(time.perf_counter() - began, 2),
         **report(before, model.embedding_, settings.streams),
@@ -109,10 +109,8 @@ def _fitting(model: "GLACE", graph: Graph, settings: Settings) -> Fitting:
         None if model.held_out_ is None else held_out_again(model.held_out_, model.embedding_.ids, graph)
     )
     if held_out is None or not len(held_out.edges) or not len(held_out.non_edges):
-        return Fitting.of(
-            graph, settings.changed({"validation_share": 0.0}), model.network_.measure.name, None
-        )
-    return Fitting.of(without_edges(graph, held_out.edges), settings, model.network_.measure.name, held_out)
+        return model._fitting(graph, settings.changed({"validation_share": 0.0}), None)
+    return model._fitting(without_edges(graph, held_out.edges), settings, held_out)
 
 
 def held_out_again(held_out: HeldOut, ids: NodeIds, graph: Graph) -> HeldOut:
@@ -134,119 +132,6 @@ def _short(fitting: Fitting, steps: int | None) -> dict[str, Any]:
         "max_seconds": None,
         "learning_rate": training.learning_rate * RATE,
     }
-
-
-@dataclass(frozen=True)
-class Aligned:
-    """A graph whose first attributes are those the model knows, in its order; `columns` (old width,) where each is.
-
-    Without attributes a node is its own column, and one that is gone is -1.
-    """
-
-    graph: Graph
-    columns: Columns
-
-
-def aligned(graph: Graph, model: "GLACE") -> Aligned:
-    """The graph with the model's attributes first and new ones after them; by name where both have names."""
-    if (graph.attributes is None) != (model.width_ is None):
-        kinds = ("without", "with") if model.width_ is None else ("with", "without")
-        raise InputError(f"the model was fitted {kinds[0]} attributes, but this graph comes {kinds[1]}")
-    if graph.attributes is None:
-        return Aligned(graph, graph.in_id_order()[0].ids.find(_in_order(model.embedding_.ids)))
-    _check_kind(graph, model)
-    old = _names(model.vocabulary_, model.attribute_names_)
-    new = _names(graph.vocabulary, graph.attribute_names)
-    if old is not None and old != new:
-        graph = _named_as(graph, old) if new is None else _by_name(graph, old, new, model.vocabulary_)
-    width = model.width_ or 0
-    if graph.num_attributes < width:
-        raise InputError(
-            f"the model knows {width:,} attributes, but these are {graph.num_attributes:,}; give all"
-        )
-    return Aligned(graph, np.arange(width))
-
-
-def _check_kind(graph: Graph, model: "GLACE") -> None:
-    if (graph.vocabulary is None) != (model.vocabulary_ is None):
-        kinds = ("texts", "attributes") if graph.vocabulary is None else ("attributes", "texts")
-        raise InputError(
-            f"the model was fitted on {kinds[0]}, but this graph has {kinds[1]}; give it as that"
-        )
-    if sp.issparse(graph.attributes) != model.network_.shape.sparse:
-        raise InputError("the attributes must be sparse or dense as those of the training were")
-
-
-def _in_order(ids: Any) -> Any:
-    return np.sort(ids.to_numpy())
-
-
-def _named_as(graph: Graph, names: tuple[str, ...]) -> Graph:
-    """Columns without names are taken for those of the model, and must be as many."""
-    if graph.num_attributes != len(names):
-        raise InputError(
-            f"the model's {len(names):,} attributes have names, and these {graph.num_attributes:,} do not; name them"
-        )
-    return replace(graph, attribute_names=names)
-
-
-def _names(vocabulary: TextVocabulary | None, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return names if vocabulary is None else vocabulary.words
-
-
-def _by_name(
-    graph: Graph, old: tuple[str, ...], new: tuple[str, ...], vocabulary: TextVocabulary | None
-) -> Graph:
-    """The graph with its columns under the old names first, and those that are new after them."""
-    if graph.mapped:
-        raise InputError("the attributes of a graph folder must be those of the model, in the same order")
-    known = set(old)
-    names = (*old, *(name for name in new if name not in known))
-    place = {name: column for column, name in enumerate(names)}
-    to = np.array([place[name] for name in new], np.int64)
-    if not sp.issparse(graph.attributes):
-        dense = np.zeros((graph.num_nodes, len(names)), np.float32)
-        dense[:, to] = graph.attributes
-        return replace(graph, attributes=dense, attribute_names=names)
-    rows = sp.coo_array(graph.attributes)
-    values, words = rows.data, graph.vocabulary
-    if vocabulary is not None and words is not None:
-        # A word weighs what it weighed in training, however often the new texts have it.
-        idf = np.concatenate([vocabulary.idf, words.idf[[name not in known for name in new]]])
-        values = values * (idf[to] / words.idf)[rows.col]
-        words = TextVocabulary(names, idf)
-    shape = (graph.num_nodes, len(names))
-    moved = sp.csr_array((values.astype(np.float32), (rows.row, to[rows.col])), shape=shape)
-    moved.sort_indices()
-    if words is not None:
-        moved = _of_unit_length(moved)
-    given = graph.attribute_names and names
-    return replace(graph, attributes=narrowed(moved), attribute_names=given, vocabulary=words)
-
-
-def _of_unit_length(rows: sp.csr_array) -> sp.csr_array:
-    from sklearn.preprocessing import normalize
-
-    return sp.csr_array(normalize(rows))
-
-
-def widened(old: Network, new: Network, columns: Columns) -> Weights:
-    """The weights of the old network in the shape of the new one, whose own stay where the old one has none."""
-    found = {name: array.copy() for name, array in new.weights().items()}
-    kept = columns >= 0
-    for name, array in old.weights().items():
-        if not name.endswith("input.weight") and name not in ("shift", "scale"):
-            found[name] = array
-            continue
-        hashed = old.shape.hashed > 0
-        parts = 1 if name in ("shift", "scale") else old.shape.columns // old.shape.part
-        for part in range(parts):
-            before, after = part * old.shape.part, part * new.shape.part
-            if hashed:
-                found[name][after : after + old.shape.part] = array[before : before + old.shape.part]
-            elif len(array):
-                found[name][after + columns[kept]] = array[before : before + len(columns)][kept]
-    return found
 
 
 def report(before: Embedding, now: Embedding, streams: Streams) -> dict[str, float]:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.graph.categories import Categories
-from glace.graph.graph import bad_weights
+from glace.graph.sparse import bad_weights
 from glace.graph.text_file import parses
 from glace.ids import NodeIds, id_array
 
@@ -68,7 +68,8 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(plain) or pa.types.is_large_string(plain) or str(plain) == "string_view"
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers, or yes and no."""
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     return any(test(kind) for test in tests)
 
@@ -87,7 +88,7 @@ def _numbers(column: Any, name: str, where: Where) -> npt.NDArray[np.float64]:
 def weights_of(table: pa.Table, name: str, where: Where) -> npt.NDArray[np.float64]:
     """The weights of a column, each finite and above 0."""
     column = table.column(name)
-    if not (_is_number(column.type) or pa.types.is_null(column.type)):
+    if not (is_number(column.type) or pa.types.is_null(column.type)):
         raise InputError(
             f"{where.name}: column {name!r} is the weight, but holds {column.type}; wanted numbers"
         )
@@ -157,7 +158,7 @@ def are_sparse_rows(schema: pa.Schema, columns: list[str]) -> bool:
 def sparse_rows_of(table: pa.Table, where: Where) -> sp.csr_array:
     """The matrix of such rows, just wide enough for the largest column."""
     columns, values = (_flat(table.column(name), name, where) for name in ("columns", "values"))
-    if not (pa.types.is_integer(columns.type) and _is_number(values.type)):
+    if not (pa.types.is_integer(columns.type) and is_number(values.type)):
         raise InputError(
             f"{where.name}: 'columns' and 'values' are lists of {columns.type} and {values.type}; wanted integers "
             "and numbers"
@@ -193,19 +194,34 @@ def _refuse_row(bad: npt.NDArray[np.bool_], where: Where, wanted: str) -> None:
 
 
 def _attribute(column: Any, name: str, where: Where) -> npt.NDArray[np.float32]:
-    if not (_is_number(column.type) or pa.types.is_null(column.type)):
+    _check_number(column, name, where)
+    return _finite(_numbers(column, name, where), name, where)
+
+
+def numbers_or_nan(column: Any, name: str, where: Where) -> npt.NDArray[np.float64]:
+    """(n,) the numbers of a column, NaN where one is missing; infinite ones raise."""
+    _check_number(column, name, where)
+    values = np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(), np.float64)  # NaN for null
+    _finite(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf), name, where)
+    return values
+
+
+def _check_number(column: Any, name: str, where: Where) -> None:
+    if not (is_number(column.type) or pa.types.is_null(column.type)):
         raise InputError(
             f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
-            f"{_example(column, where)}; drop it, or give a table of texts as texts"
+            f"{_example(column, where)}; drop it, or say what it is: columns={{{name!r}: 'text'}} or 'category' "
+            f"(--column {name}=text); a table of nothing but texts can be given as texts"
         )
+
+
+def _finite(values: npt.NDArray[np.float64], name: str, where: Where) -> npt.NDArray[np.float32]:
     with np.errstate(over="ignore"):
-        values = _numbers(column, name, where).astype(np.float32)
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InputError(
-            f"{where.row(row)}: column {name!r} is {column[row].as_py()}, not a finite 32-bit number"
-        )
-    return values
+        stored = values.astype(np.float32)
+    if not np.isfinite(stored).all():
+        row = int(np.flatnonzero(~np.isfinite(stored))[0])
+        raise InputError(f"{where.row(row)}: column {name!r} is {values[row]}, not a finite 32-bit number")
+    return stored
 
 
 def _example(column: Any, where: Where) -> str:

@@ -22,6 +22,7 @@ from glace.errors import FormatError, GlaceError, InputError
 from glace.files import replacing_folder
 from glace.graph.categories import Categories
 from glace.graph.graph import Findings, Graph, Mapped
+from glace.graph.recipe import Recipe
 from glace.graph.sparse import assembled, index_width_of
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
@@ -47,14 +48,15 @@ Arrays = dict[str, npt.NDArray[Any]]
 def write_folder(graph: Graph, path: str | Path) -> None:
     """Write a graph, its nodes in the order of their ids, so that `read_folder` maps it."""
     ordered = replace(graph.in_id_order()[0], findings=graph.findings)
+    attributes = ordered.one_matrix("a graph folder")
     with writing(path) as writer:
         writer.put_matrix("adjacency", ordered.adjacency)
         if ordered.directed:
             writer.put_matrix("neighbors", ordered.neighborhoods())
-        if sp.issparse(ordered.attributes):
-            writer.put_matrix("attributes", ordered.attributes)
-        elif ordered.attributes is not None:
-            writer.put("attributes", ordered.attributes)
+        if sp.issparse(attributes):
+            writer.put_matrix("attributes", attributes)
+        elif attributes is not None:
+            writer.put("attributes", attributes)
         writer.put_nodes(ordered)
         writer.finish(ordered.directed, ordered.num_attributes, ordered.findings)
 
@@ -131,9 +133,9 @@ class FolderWriter:
         for name, categories in (("labels", graph.labels), ("types", graph.node_types)):
             if categories is not None:
                 self.put_categories(name, categories)
-        if graph.vocabulary is not None:
-            self.put_strings("words", graph.vocabulary.words)
-            self.put("idf", graph.vocabulary.idf)
+        if graph.recipe is not None:
+            for name, array in graph.recipe.to_arrays().items():
+                self.put(name.replace("/", "."), array)
         elif graph.attribute_names is not None:
             self.put_strings("columns", graph.attribute_names)
 
@@ -282,7 +284,6 @@ def _graph(folder: Path, facts: dict[str, Any]) -> Graph:
             f"wanted at least 1, and one of {', '.join(STORAGE)}"
         )
     neighbors = stored.matrix("neighbors", count, count) if facts["directed"] else None
-    vocabulary = _vocabulary(stored, facts["width"])
     return Graph(
         stored.matrix("adjacency", count, count),
         _attributes(stored, facts["attributes"], count, facts["width"]),
@@ -290,7 +291,7 @@ def _graph(folder: Path, facts: dict[str, Any]) -> Graph:
         facts["directed"],
         stored.categories("labels", count),
         stored.categories("types", count),
-        vocabulary,
+        _recipe(stored, facts["width"]),
         _findings(facts["findings"]),
         tuple(stored.strings("columns", facts["width"]).to_pylist()) if "columns.bytes" in stored else None,
         Mapped(facts["fingerprint"], neighbors),
@@ -305,11 +306,14 @@ def _attributes(stored: _Stored, storage: str, count: int, width: int) -> Any:
     return stored.matrix("attributes", count, width)
 
 
-def _vocabulary(stored: _Stored, width: int) -> TextVocabulary | None:
+def _recipe(stored: _Stored, width: int) -> Recipe | None:
+    if "recipe" in stored:
+        return Recipe.from_bytes(stored.array("recipe", (None,), ("|u1",)), width)
     if "idf" not in stored:
         return None
     idf = stored.array("idf", (width,), ("<f8",))
-    return TextVocabulary(tuple(stored.strings("words", width).to_pylist()), np.array(idf))
+    words = tuple(stored.strings("words", width).to_pylist())
+    return Recipe.of_texts(TextVocabulary(words, np.array(idf)))
 
 
 def _findings(counts: dict[str, Any]) -> Findings:

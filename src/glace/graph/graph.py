@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from glace.disk import row_blocks
 from glace.errors import InputError
 from glace.graph.categories import Categories
-from glace.graph.sparse import check_sparse, narrowed, places_of
-from glace.graph.text import TextVocabulary
+from glace.graph.recipe import Recipe
+from glace.graph.sparse import bad_weights, check_sparse, narrowed, places_of
 from glace.graph.typed import ByType, TypeAttributes, TypedAttributes, identity
 from glace.ids import NodeIds
 
@@ -37,6 +37,12 @@ class Findings:
     """Nodes that edges name but the attribute table does not; given an empty row, on request only."""
     nodes_only_in_attributes: int = 0
     """Nodes of the attribute table that no edge names; kept, isolated."""
+    missing_values: int = 0
+    """Cells of mixed columns that are empty; a number is then the mean, any other one adds nothing to its row."""
+    unknown_values: int = 0
+    """Categories that a recipe from elsewhere does not know; they add nothing to their rows."""
+    distinct_columns: int = 0
+    """Columns of categories in which no two nodes have the same; kept, but new nodes cannot share them either."""
 
     def lines(self) -> list[str]:
         """One readable line for each kind that occurred."""
@@ -53,6 +59,9 @@ _SAID = {
     "empty_attribute_rows": "nodes without attributes, kept",
     "nodes_only_in_edges": "nodes only in the edges, given no attributes",
     "nodes_only_in_attributes": "nodes only in the attributes, kept without edges",
+    "missing_values": "missing values of attributes, taken as unknown",
+    "unknown_values": "categories never seen in training, taken as unknown",
+    "distinct_columns": "columns of categories in which no two nodes are alike, of little use",
 }
 
 
@@ -81,8 +90,8 @@ class Graph:
     directed: bool
     labels: Categories | None = None
     node_types: Categories | None = None
-    vocabulary: TextVocabulary | None = None
-    """How raw texts became the attributes, where they did; new texts go the same way."""
+    recipe: Recipe | None = None
+    """How texts or mixed columns became the attributes, where they did; new rows go the same way."""
     findings: Findings = field(default_factory=Findings)
     """What was treated while this graph was made from data; nothing in a graph made from another one."""
     attribute_names: tuple[str, ...] | None = None
@@ -125,6 +134,15 @@ class Graph:
             return self.attributes.padded()
         return identity(self.num_nodes) if self.attributes is None else self.attributes
 
+    def one_matrix(self, what: str) -> sp.csr_array | npt.NDArray[np.float32] | None:
+        """The attributes, for something that holds no more than one matrix of them."""
+        if isinstance(self.attributes, TypedAttributes):
+            raise InputError(
+                f"{what} holds one matrix of attributes, but here types of nodes have their own; keep the tables, or "
+                "give up the types: graph.of_one_type()"
+            )
+        return self.attributes
+
     def of_one_type(self) -> "Graph":
         """The same nodes as if they had no types, the attributes of each in columns of their own."""
         attributes = self.features() if isinstance(self.attributes, TypedAttributes) else self.attributes
@@ -134,7 +152,7 @@ class Graph:
         """The attributes of each type that has its own; of one, if none has."""
         if isinstance(self.attributes, TypedAttributes):
             return ByType(self.attributes.parts, self.attributes.kinds, self.attributes.places)
-        only = TypeAttributes("", self.num_nodes, self.attributes, self.attribute_names, self.vocabulary)
+        only = TypeAttributes("", self.num_nodes, self.attributes, self.attribute_names, self.recipe)
         return ByType((only,))
 
     def edges(self) -> npt.NDArray[np.int64]:
@@ -160,7 +178,7 @@ class Graph:
     def without_attributes(self) -> "Graph":
         """The same nodes and edges, each node known by its identity alone."""
         mapped = self.mapped and replace(self.mapped, fingerprint=None)
-        return replace(self, attributes=None, attribute_names=None, vocabulary=None, mapped=mapped)
+        return replace(self, attributes=None, attribute_names=None, recipe=None, mapped=mapped)
 
     def known_edges(self, symmetric: bool) -> sp.csr_array:
         """(n, n) CSR of the pairs that are no missing edges: by a symmetric measure, whichever way an edge points."""
@@ -286,7 +304,7 @@ def build(
     directed: bool,
     labels: Categories | None = None,
     node_types: Categories | None = None,
-    vocabulary: TextVocabulary | None = None,
+    recipe: Recipe | None = None,
     findings: Findings | None = None,
     attribute_names: tuple[str, ...] | None = None,
 ) -> Graph:
@@ -313,9 +331,7 @@ def build(
         empty_attribute_rows=0 if features is None else int((_row_sizes(features) == 0).sum()),
     )
     assert attribute_names is None or (features is not None and len(attribute_names) == features.shape[1])
-    return Graph(
-        adjacency, features, ids, directed, labels, node_types, vocabulary, findings, attribute_names
-    )
+    return Graph(adjacency, features, ids, directed, labels, node_types, recipe, findings, attribute_names)
 
 
 def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integer], ids: NodeIds) -> None:
@@ -328,13 +344,6 @@ def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integ
             f"edge weights must be finite and above 0, but edge {first + 1} "
             f"({source!r} to {target!r}) has {weights[first]}; {int(bad.sum()):,} such in all"
         )
-
-
-def bad_weights(weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """(E,) where a weight cannot be used: 1e-60 is above 0 but not once it is a 32-bit float."""
-    with np.errstate(over="ignore", under="ignore"):
-        stored = weights.astype(np.float32)
-    return np.asarray(~(np.isfinite(stored) & (stored > 0)))
 
 
 def _checked_attributes(attributes: Any, ids: NodeIds) -> Any:

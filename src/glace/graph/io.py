@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,10 @@ import scipy.sparse as sp
 from glace.errors import InputError
 from glace.files import existing
 from glace.graph.folder import is_folder, read_folder
+from glace.graph.frames import ordered
 from glace.graph.graph import Graph
 from glace.graph.npz import read_npz
+from glace.graph.recipe import Kinds, Recipe, worded_columns
 from glace.graph.svmlight import read_svmlight
 from glace.graph.table_file import (
     SVMLIGHT,
@@ -28,11 +29,13 @@ from glace.graph.table_file import (
 )
 from glace.graph.tables import (
     NodeTable,
+    Rows,
     attribute_table,
     check_choices,
+    check_mixed,
     edge_table,
     join,
-    ordered,
+    recipe_rows,
     text_rows,
     text_table,
 )
@@ -45,6 +48,8 @@ def read_tables(
     attributes: str | Path | None = None,
     *,
     texts: str | Path | None = None,
+    columns: Kinds | None = None,
+    recipe: Recipe | None = None,
     directed: bool = False,
     missing: str = "error",
     header: bool = True,
@@ -54,21 +59,40 @@ def read_tables(
     The columns are those of `from_tables`. Attributes may also be .svm, .svmlight or .libsvm: ids are
     then row numbers from 0 and the leading number is the label. In text files ids are read as text, and
     become integers only if all of them, in both files, are written as plain integers. `header=False`
-    says that text files start with data: source, target, weight; id, attributes; id, text.
+    says that text files start with data: source, target, weight; id, attributes; id, text. `columns` and `recipe`
+    go by the names of columns, which the file of attributes must then have.
     """
     check_choices(attributes, texts, missing)
+    check_mixed(attributes, columns, recipe)
     role, path = ("attributes", attributes) if texts is None else ("texts", texts)
     files, nodes = [read_table(edges, "edges", header)], None
-    if path is not None and role == "attributes" and ending_of(Path(path), (*TABLES, *SVMLIGHT)) in SVMLIGHT:
+    mixed = columns is not None or recipe is not None
+    if path is not None and role == "attributes" and _is_svmlight(path, mixed):
         nodes = read_svmlight(existing(path, "a file of attributes"))
     elif path is not None:
-        files.append(read_table(path, role, header))
+        files.append(read_table(path, role, header, worded_columns(columns, recipe)))
     if header:
         check_first_row(*files)
     links, *described = settled(files)
     if described:
-        nodes = _node_table(described[0])
+        nodes = _node_table(described[0], columns, recipe)
     return join(edge_table(links.table, links.where), nodes, directed=directed, missing=missing)
+
+
+def _is_svmlight(path: str | Path, mixed: bool) -> bool:
+    found = ending_of(Path(path), (*TABLES, *SVMLIGHT)) in SVMLIGHT
+    if found and mixed:
+        raise InputError(
+            f"{path}: columns of an svmlight file have no names, and so no kinds; give a CSV or Parquet table"
+        )
+    return found
+
+
+def _check_named(file: TableFile, mixed: bool) -> None:
+    if mixed and not file.named:
+        raise InputError(
+            f"{file.where.name}: mixed columns go by their names, but the file has no header; give it one"
+        )
 
 
 def read_graph(path: str | Path, *, directed: bool = False) -> Graph:
@@ -89,13 +113,6 @@ def _of_direction(graph: Graph, path: str | Path, directed: bool) -> Graph:
     return graph
 
 
-class Rows(NamedTuple):
-    """New nodes: their ids, and a matrix of attributes or a list of texts, one for each."""
-
-    ids: NodeIds
-    values: Any
-
-
 def read_rows(
     path: str | Path,
     role: str,
@@ -103,19 +120,24 @@ def read_rows(
     header: bool = True,
     width: int | None = None,
     names: tuple[str, ...] | None = None,
+    recipe: Recipe | None = None,
 ) -> Rows:
     """The rows of a table of new nodes, `attributes` or `texts`, as `read_tables` reads them.
 
     Sparse rows, in svmlight or Parquet, do not say how wide they are; `width` does. With `names`, those of a
     graph's attributes, the columns of a table that has names too are brought into that order, and must be just
-    these.
+    these. With a `recipe`, they are the columns of that.
     """
-    if role == "attributes" and ending_of(Path(path), (*TABLES, *SVMLIGHT)) in SVMLIGHT:
+    mixed = recipe is not None and recipe.vocabulary is None
+    if role == "attributes" and _is_svmlight(path, mixed):
         nodes = read_svmlight(existing(path, "a file of attributes"), width)
         return Rows(nodes.ids, nodes.attributes)
-    (file,) = settled([read_table(path, role, header)])
+    (file,) = settled([read_table(path, role, header, worded_columns(None, recipe))])
     if role == "texts":
         return Rows(*text_rows(file.table, file.where))
+    _check_named(file, mixed)
+    if recipe is not None and recipe.suits(file.table.column_names):
+        return recipe_rows(file.table, file.ids[0], recipe, file.where)
     table = (
         file.table if names is None or not file.named else ordered(file.table, file.ids[0], names, file.where)
     )
@@ -160,8 +182,9 @@ def _found(column: pa.Array, ids: NodeIds, file: TableFile) -> npt.NDArray[np.in
         raise InputError(f"{file.where.name}: {problem}") from problem
 
 
-def _node_table(file: TableFile) -> NodeTable:
+def _node_table(file: TableFile, columns: Kinds | None, recipe: Recipe | None) -> NodeTable:
     if file.role == "texts":
         return text_table(file.table, file.where)
-    nodes = attribute_table(file.table, file.where)
+    _check_named(file, columns is not None or recipe is not None)
+    nodes = attribute_table(file.table, file.where, columns, recipe)
     return nodes if file.named else replace(nodes, attribute_names=None)

@@ -18,6 +18,7 @@ from glace.files import existing, replacing
 from glace.graph.arrays import edges_of
 from glace.graph.categories import Categories
 from glace.graph.graph import Graph, build
+from glace.graph.recipe import Recipe
 from glace.graph.sparse import index_width
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
@@ -28,7 +29,7 @@ MAX_COLUMNS = 2**31 - 1
 NUMBERS = {
     **{f"{matrix}_data": "biuf" for matrix in ("adj", "attr")},
     **{f"{matrix}_{part}": "iu" for matrix in ("adj", "attr") for part in ("indices", "indptr", "shape")},
-    **{"labels": "iu", "types": "iu", "ids": "iu", "vocabulary_idf": "f"},
+    **{"labels": "iu", "types": "iu", "ids": "iu", "vocabulary_idf": "f", "recipe": "u"},
 }
 # Names are a convenience: published files hold some of them pickled, and those are left out.
 NAMES = ("node_names", "attr_names", "label_names", "type_names", "vocabulary_words")
@@ -92,7 +93,7 @@ def _graph(members: Arrays, directed: bool, source: str) -> Graph:
     if adjacency.shape != (count, count):
         raise FormatError(f"adj_shape is {adjacency.shape}; wanted a square adjacency")
     attributes = _csr(members, "attr") if _has_attributes(members) else None
-    vocabulary = _vocabulary(members, attributes)
+    recipe = _recipe(members, attributes)
     pairs, weights = edges_of(adjacency)
     return build(
         pairs.astype(np.int64),
@@ -102,8 +103,8 @@ def _graph(members: Arrays, directed: bool, source: str) -> Graph:
         directed=directed,
         labels=_categories(members, "labels", "label_names", count),
         node_types=_categories(members, "types", "type_names", count),
-        vocabulary=vocabulary,
-        attribute_names=_attribute_names(members, attributes, source) if vocabulary is None else None,
+        recipe=recipe,
+        attribute_names=_attribute_names(members, attributes, source) if recipe is None else None,
     )
 
 
@@ -202,7 +203,9 @@ def _categories(members: Arrays, values: str, names: str, count: int) -> Categor
     return Categories(np.where(codes < 0, -1, codes).astype(np.int32), known)
 
 
-def _vocabulary(members: Arrays, attributes: sp.csr_array | None) -> TextVocabulary | None:
+def _recipe(members: Arrays, attributes: sp.csr_array | None) -> Recipe | None:
+    if "recipe" in members:
+        return Recipe.from_bytes(members["recipe"], 0 if attributes is None else attributes.shape[1])
     words, idf = members.get("vocabulary_words"), members.get("vocabulary_idf")
     if words is None or idf is None:
         return None
@@ -210,7 +213,7 @@ def _vocabulary(members: Arrays, attributes: sp.csr_array | None) -> TextVocabul
         raise FormatError(
             f"vocabulary_words has {len(words):,} words; wanted one, with a finite idf, an attribute"
         )
-    return TextVocabulary(tuple(words.tolist()), idf.astype(np.float64))
+    return Recipe.of_texts(TextVocabulary(tuple(words.tolist()), idf.astype(np.float64)))
 
 
 def _adjacency_members(graph: Graph) -> Arrays:
@@ -220,16 +223,15 @@ def _adjacency_members(graph: Graph) -> Arrays:
 
 
 def _attribute_members(graph: Graph) -> Arrays:
-    if graph.attributes is None:
+    attributes = graph.one_matrix("an .npz file")
+    if attributes is None:
         return {}
-    if sp.issparse(graph.attributes):
-        return _matrix_members("attr", graph.attributes)
-    rows, columns = graph.attributes.shape
+    if sp.issparse(attributes):
+        return _matrix_members("attr", attributes)
+    rows, columns = attributes.shape
     # Zeros are stored too: that is how read_npz knows a dense matrix, and other readers need not care.
     indices, indptr = np.tile(np.arange(columns), rows), np.arange(rows + 1) * columns
-    return _matrix_members(
-        "attr", sp.csr_array((graph.attributes.ravel(), indices, indptr), shape=(rows, columns))
-    )
+    return _matrix_members("attr", sp.csr_array((attributes.ravel(), indices, indptr), shape=(rows, columns)))
 
 
 def _matrix_members(name: str, matrix: sp.csr_array) -> Arrays:
@@ -256,9 +258,17 @@ def _name_members(graph: Graph) -> Arrays:
             "types": graph.node_types.codes,
             "type_names": string_array(graph.node_types.names, "type"),
         }
-    if graph.vocabulary is None and graph.attribute_names is not None:
+    if graph.recipe is not None:
+        return members | _recipe_members(graph.recipe)
+    if graph.attribute_names is not None:
         members["attr_names"] = string_array(graph.attribute_names, "attribute")
-    if graph.vocabulary is not None:
-        members["vocabulary_words"] = string_array(graph.vocabulary.words, "word")
-        members["vocabulary_idf"] = graph.vocabulary.idf
     return members
+
+
+def _recipe_members(recipe: Recipe) -> Arrays:
+    arrays = recipe.to_arrays()
+    if "recipe" in arrays:
+        return arrays
+    assert recipe.vocabulary is not None
+    words = string_array(recipe.vocabulary.words, "word")
+    return {"vocabulary_words": words, "vocabulary_idf": recipe.vocabulary.idf}

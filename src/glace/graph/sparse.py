@@ -29,6 +29,13 @@ def check_sparse(matrix: Any, what: str) -> None:
         raise InputError(f"{what} must be a valid sparse matrix: {problem}; build it anew") from problem
 
 
+def bad_weights(weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """(E,) where a weight cannot be used: 1e-60 is above 0 but not once it is a 32-bit float."""
+    with np.errstate(over="ignore", under="ignore"):
+        stored = weights.astype(np.float32)
+    return np.asarray(~(np.isfinite(stored) & (stored > 0)))
+
+
 def assembled(shape: tuple[int, int], indptr: Any, indices: Any, data: Any) -> sp.csr_array:
     """A CSR matrix of sorted arrays known to be right; scipy's constructor would read them through."""
     matrix = sp.csr_array(shape, dtype=data.dtype)

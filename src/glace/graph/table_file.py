@@ -13,7 +13,8 @@ import pyarrow.parquet
 from glace.errors import InputError
 from glace.files import existing
 from glace.graph.columns import Where
-from glace.graph.tables import check_names, edge_columns, id_column, text_column
+from glace.graph.frames import check_names
+from glace.graph.tables import edge_columns, id_column, text_column
 from glace.graph.text_file import TextFile, one_line, parses
 from glace.ids import integers_of, is_integer_text
 
@@ -61,13 +62,14 @@ def ending_of(path: Path, known: Sequence[str]) -> str:
     raise InputError(f"{path}: unknown kind of file; its name must end in one of {', '.join(known)}")
 
 
-def read_table(path: str | Path, role: str, header: bool) -> TableFile:
-    """The whole table of a file of `edges`, `attributes` or `texts`."""
+def read_table(path: str | Path, role: str, header: bool, worded: Sequence[str] = ()) -> TableFile:
+    """The whole table of a file of `edges`, `attributes` or `texts`; the columns `worded` are text in any case."""
     source, file = _opened(path, role, header)
     if file is None:
         return TableFile(_read_parquet(source), role, Where(source.name), loose=False, named=True)
     where = Where(source.name, file.line_of_row)
     names, types = _described(file, role, where)
+    types |= {name: pa.large_string() for name in worded if name in names}
     table = _with_missing_ids(file.read(names, types), _id_columns(names, role, where))
     return TableFile(table, role, where, loose=True, named=header)
 

@@ -1,9 +1,8 @@
 """Tables with ids to a Graph: an edge table, and attributes or texts for each node."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,9 @@ from glace.graph.columns import (
     sparse_rows_of,
     weights_of,
 )
+from glace.graph.frames import arrow_table, ordered
 from glace.graph.graph import Findings, Graph, build
+from glace.graph.recipe import Count, Kinds, Recipe, distinct_columns
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 
@@ -50,12 +51,28 @@ class NodeTable:
     attributes: Any = None
     labels: Categories | None = None
     node_types: Categories | None = None
-    vocabulary: TextVocabulary | None = None
+    recipe: Recipe | None = None
     attribute_names: tuple[str, ...] | None = None
+    findings: Findings = field(default_factory=Findings)
+
+
+class Rows(NamedTuple):
+    """New nodes: their ids, a matrix of attributes or a list of texts, and what could not be told of mixed columns."""
+
+    ids: NodeIds
+    values: Any
+    counts: tuple[Count, ...] = ()
 
 
 def from_tables(
-    edges: Any, attributes: Any = None, *, texts: Any = None, directed: bool = False, missing: str = "error"
+    edges: Any,
+    attributes: Any = None,
+    *,
+    texts: Any = None,
+    columns: Kinds | None = None,
+    recipe: Recipe | None = None,
+    directed: bool = False,
+    missing: str = "error",
 ) -> Graph:
     """A graph from tables that name nodes by their ids (pandas, polars, pyarrow or any Arrow frame).
 
@@ -65,16 +82,21 @@ def from_tables(
     not zero in a row. `texts`, in place of attributes: `id`, `text`
     (else the next column), `label`, `type`; the words become TF-IDF attributes.
 
+    With `columns`, such as {"title": "text", "brand": "category"}, attributes may be of several kinds, see
+    docs/formats.md: `number` (those not named), `category`, `text`, `sentence:MODEL`, or `drop`. Numbers may then be
+    missing. `recipe`, that of a graph or a model made before, is applied in place of learning one.
+
     An edge that names a node without a row raises, unless `missing="empty"`: such nodes then come
     after the table's, sorted, without attributes. Nodes that no edge names are kept.
     """
     check_choices(attributes, texts, missing)
-    links = edge_table(_arrow(edges, "edges"), Where("edges"))
+    check_mixed(attributes, columns, recipe)
+    links = edge_table(arrow_table(edges, "edges"), Where("edges"))
     nodes = None
     if attributes is not None:
-        nodes = attribute_table(_arrow(attributes, "attributes"), Where("attributes"))
+        nodes = attribute_table(arrow_table(attributes, "attributes"), Where("attributes"), columns, recipe)
     if texts is not None:
-        nodes = text_table(_arrow(texts, "texts"), Where("texts"))
+        nodes = text_table(arrow_table(texts, "texts"), Where("texts"))
     return join(links, nodes, directed=directed, missing=missing)
 
 
@@ -84,6 +106,20 @@ def check_choices(attributes: Any, texts: Any, missing: str) -> None:
         raise InputError("give attributes or texts, not both; a graph has one kind")
     if missing not in MISSING:
         raise InputError(f"missing must be one of {', '.join(MISSING)}, not {missing!r}")
+
+
+def check_mixed(attributes: Any, columns: Kinds | None, recipe: Recipe | None) -> None:
+    """Raise on kinds of columns, or a recipe, that nothing is there for."""
+    if columns is not None and recipe is not None:
+        raise InputError("give columns or a recipe, not both; a recipe knows what its columns are")
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InputError(
+            f"columns must say of each what it is, such as {{'title': 'text'}}, not {type(columns).__name__}"
+        )
+    if (columns is not None or recipe is not None) and attributes is None:
+        raise InputError(
+            "kinds of columns (columns=..., --column, or a recipe) go with a table of attributes"
+        )
 
 
 def edge_table(table: pa.Table, where: Where) -> EdgeTable:
@@ -141,48 +177,71 @@ def attribute_columns(names: Sequence[str], where: Where) -> list[str]:
     return [name for name in names if name not in (id_column(names, where), "label", "type")]
 
 
-def attribute_table(table: pa.Table, where: Where) -> NodeTable:
-    """The nodes of an Arrow table of numbers, or of sparse rows."""
+def attribute_table(
+    table: pa.Table, where: Where, kinds: Kinds | None = None, recipe: Recipe | None = None
+) -> NodeTable:
+    """The nodes of an Arrow table of numbers, of sparse rows or, with kinds or a recipe, of mixed columns."""
     key, columns = id_column(table.column_names, where), attribute_columns(table.column_names, where)
     ids = distinct(ids_of(table, key, where), where)
     categories = label_and_type(table, key)
+    if kinds is not None:
+        check_plain_columns(table, columns, where)
+        recipe = Recipe.learn(table, columns, kinds, where)
+    if recipe is not None:
+        matrix, counts = recipe.mixed(recipe.chosen(table, key, where), where)
+        findings = Findings(
+            missing_values=sum(each.missing for each in counts),
+            unknown_values=sum(each.unknown for each in counts),
+            distinct_columns=distinct_columns(recipe, len(ids)) if kinds is not None else 0,
+        )
+        return NodeTable(ids, where, matrix, *categories, recipe=recipe, findings=findings)
     if are_sparse_rows(table.schema, columns):
         return NodeTable(ids, where, sparse_rows_of(table, where), *categories)
     matrix = matrix_of(table, columns, where) if columns else None
     return NodeTable(ids, where, matrix, *categories, attribute_names=tuple(columns) or None)
 
 
-def ordered(table: pa.Table, key: str | None, names: Sequence[str], where: Where) -> pa.Table:
-    """The id column, if there is one, then the named ones, which must be all there are but labels and types."""
-    given = [name for name in table.column_names if name not in (key, "label", "type")]
-    missing = next((name for name in names if name not in given), None)
-    if missing is not None:
-        taken = " but the ids" if missing == key else ""
+def check_plain_columns(table: pa.Table, columns: list[str], where: Where) -> None:
+    """Raise on sparse rows, whose columns have no names and so no kinds."""
+    if are_sparse_rows(table.schema, columns):
         raise InputError(
-            f"{where.name}: no column {missing!r}{taken}; the model wants its {len(names):,} attributes by name"
+            f"{where.name}: these are sparse rows, all of them numbers; leave the kinds of columns out"
         )
-    strange = next((name for name in given if name not in names), None)
-    if strange is not None:
-        raise InputError(
-            f"{where.name}: column {strange!r} is not among the model's {len(names):,} attributes; remove it"
-        )
-    return table.select([*([key] if key else []), *names])
 
 
-def frame_rows(frame: Any, names: Sequence[str] | None) -> tuple[NodeIds | None, Any]:
-    """Ids, if it has any, and attributes of a frame of new nodes, its columns in the order of `names`.
+def frame_rows(frame: Any, names: Sequence[str] | None, recipe: Recipe | None = None) -> Rows:
+    """Ids and attributes of a frame of new nodes, its columns in the order of `names`.
 
-    The ids are the column `id`, or the only one that is no attribute; without names only `id` can be told.
+    The ids are the column `id`, or the only one that is no attribute; without names only `id` can be told, and
+    without ids they are 0, 1, ... With a `recipe` the columns are its own.
     """
-    table, where = _arrow(frame, "attributes"), Where("attributes")
+    table, where = arrow_table(frame, "attributes"), Where("attributes")
+    if recipe is not None and recipe.suits(table.column_names):
+        known = {*recipe.table_names, *recipe.dropped, "label", "type"}
+        others = [name for name in table.column_names if name not in known]
+        return recipe_rows(
+            table, "id" if "id" in others else others[0] if len(others) == 1 else None, recipe, where
+        )
     others = [
         name for name in table.column_names if name not in (names or ()) and name not in ("label", "type")
     ]
     key = "id" if "id" in others else others[0] if names is not None and len(others) == 1 else None
     columns = list(names) if names is not None else [name for name in others if name != key]
     chosen = ordered(table, key, columns, where)
-    ids = None if key is None else distinct(ids_of(chosen, key, where), where)
-    return ids, matrix_of(chosen, columns, where)
+    return Rows(_own_ids(chosen, key, where), matrix_of(chosen, columns, where))
+
+
+def _own_ids(table: pa.Table, key: str | None, where: Where) -> NodeIds:
+    return NodeIds.numbered(table.num_rows) if key is None else distinct(ids_of(table, key, where), where)
+
+
+def recipe_rows(table: pa.Table, key: str | None, recipe: Recipe, where: Where) -> Rows:
+    """New nodes by a recipe; texts stay texts, where there is nothing else."""
+    chosen = recipe.chosen(table, key, where)
+    ids = _own_ids(chosen, key, where)
+    if recipe.vocabulary is not None:
+        return Rows(ids, recipe.texts(chosen, where), recipe.counts(chosen))
+    return Rows(ids, *recipe.mixed(chosen, where))
 
 
 def text_table(table: pa.Table, where: Where) -> NodeTable:
@@ -193,7 +252,7 @@ def text_table(table: pa.Table, where: Where) -> NodeTable:
     except InputError as problem:
         raise InputError(f"{where.name}: {problem}") from problem
     categories = label_and_type(table, id_column(table.column_names, where))
-    return NodeTable(ids, where, vocabulary.attributes(texts), *categories, vocabulary)
+    return NodeTable(ids, where, vocabulary.attributes(texts), *categories, Recipe.of_texts(vocabulary))
 
 
 def text_rows(table: pa.Table, where: Where) -> tuple[NodeIds, list[str]]:
@@ -218,7 +277,8 @@ def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: 
     given = len(known.ids) if nodes is None else len(nodes.ids)
     named = np.zeros(len(known.ids), dtype=bool)
     named[pairs] = True
-    findings = Findings(
+    findings = replace(
+        known.findings,
         nodes_only_in_edges=len(known.ids) - given,
         nodes_only_in_attributes=given - int(named[:given].sum()),
     )
@@ -230,37 +290,10 @@ def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: 
         directed=directed,
         labels=known.labels,
         node_types=known.node_types,
-        vocabulary=known.vocabulary,
+        recipe=known.recipe,
         findings=findings,
         attribute_names=known.attribute_names,
     )
-
-
-def check_names(names: Sequence[str], where: Where) -> None:
-    """Raise if two columns have one name: which of them is meant cannot be known."""
-    repeated = [name for place, name in enumerate(names) if name in names[:place]]
-    if repeated:
-        raise InputError(f"{where.name}: two columns are called {repeated[0]!r}; rename one")
-
-
-def _arrow(frame: Any, name: str) -> pa.Table:
-    try:
-        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
-    except (TypeError, ValueError, AttributeError, pa.ArrowException) as problem:
-        raise InputError(
-            f"{name} must be a table (pandas, polars, pyarrow), not {type(frame).__name__}: {problem}; "
-            "read_tables reads files"
-        ) from problem
-    check_names(table.column_names, Where(name))
-    return _index_first(table)
-
-
-def _index_first(table: pa.Table) -> pa.Table:
-    """pandas adds its index as last columns: a named one is the id, an unnamed one only row numbers."""
-    described = (table.schema.metadata or {}).get(b"pandas", b"{}")
-    index = [name for name in json.loads(described).get("index_columns", []) if name in table.column_names]
-    named = [name for name in index if not name.startswith("__index_level_")]
-    return table.select(named + [name for name in table.column_names if name not in index])
 
 
 def _sorted(ids: pa.Array) -> pa.Array:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from glace.graph.recipe import Recipe
 from glace.graph.sparse import narrowed
-from glace.graph.text import TextVocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class TypeAttributes:
     count: int
     matrix: Any = None
     names: tuple[str, ...] | None = None
-    vocabulary: TextVocabulary | None = None
+    recipe: Recipe | None = None
 
     def features(self) -> Any:
         """The attributes, or the one-hot identity where there are none."""

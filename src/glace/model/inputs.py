@@ -115,7 +115,9 @@ class Inputs:
     def _dense_means(self, neighbours: Means) -> npt.NDArray[np.float32]:
         start, found, share = neighbours
         mean = sp.csr_array((share, found, start), shape=(len(start) - 1, len(self))) @ self.attributes
-        return np.where(np.diff(start)[:, None] > 0, self._scaled(mean), np.float32(0))
+        means: npt.NDArray[np.float32] = self._scaled(mean)
+        means[np.diff(start) == 0] = 0
+        return means
 
     def _scaled(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         if self.scaling.shift is None or self.scaling.factor is None:

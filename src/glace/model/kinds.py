@@ -1,5 +1,6 @@
 """Types of nodes, each with the shape of its attributes and the part that encodes them."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,7 @@ from torch import nn
 from glace.errors import InputError
 from glace.model.config import ModelConfig
 from glace.model.encoders import InputShape
-from glace.model.parts import MLP, Identity, Own, Part
+from glace.model.parts import MLP, Identity, Image, Own, Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,16 @@ def joined(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
     return (replace(kinds[0], shape=kinds[0].shape._replace(neighbors=True)),)
 
 
+# The weights that have a row, or a number, for each column of the attributes of a type, whose number may be named.
+_BY_COLUMN = re.compile(r"scales\.(\d+)\.\w+|.*\.input\.(?:(?:own|around)\.(\d+)\.)?(?:first\.)?weight")
+
+
+def kind_of_columns(name: str) -> int | None:
+    """Which kind has the columns that the rows of a weight are for; None where they are for none."""
+    found = _BY_COLUMN.fullmatch(name)
+    return None if found is None else int(found[1] or found[2] or 0)
+
+
 def empty_of(shape: InputShape) -> Any:
     """(0, D) attributes of no nodes."""
     size = (0, shape.width)
@@ -62,9 +73,8 @@ def kinds_of(
         kind = Kind(name, hashed(shape, config), part, _module(name, part, modules or {}))
         if shape.by_node and part != Identity():
             raise InputError(f"{kind.whose()} has nothing to encode: nodes have no attributes; leave it out")
-        misfit = part.fits(shape.width)
-        if misfit:
-            raise InputError(f"{kind.whose()}: {misfit}")
+        if isinstance(part, Image):
+            part.check_width(shape.width, kind.whose())
         found.append(kind)
     if config.hashed_width is not None and not any(shape.sparse for shape in shapes.values()):
         raise InputError("hashed_width is for sparse attributes, but these are dense; leave it out")

@@ -33,7 +33,7 @@ get away from the floor of log 2 an edge. A dot product has both signs and start
 
 
 class Encoder(nn.Module):
-    """Attributes of a node to its Gaussian: a part's module, activation, and a head on each share of the hidden numbers.
+    """Attributes of a node to its Gaussian: a part's module, activation, a head on each share of the hidden numbers.
 
     Shares have nothing in common but the call that computes them: they are encoders side by side.
     """

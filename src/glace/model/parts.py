@@ -65,10 +65,6 @@ class MLP(Configuration):
                 "activation, dropout and normalization of an mlp act between layers, and it has none; add layers="
             )
 
-    def fits(self, width: int) -> str | None:
-        """Why attributes of this width cannot be encoded; nothing if they can."""
-        return None
-
 
 @dataclass(frozen=True)
 class Image(Configuration):
@@ -88,21 +84,18 @@ class Image(Configuration):
         channels, height, width = (1, *self.size)[-3:]
         return channels, height, width
 
-    def fits(self, width: int) -> str | None:
-        """Why attributes of this width cannot be encoded; nothing if they can."""
-        if math.prod(self.size) == width:
-            return None
-        shown = " x ".join(str(each) for each in self.size)
-        return f"{shown} pixels are {math.prod(self.size):,}, but there are {width:,} attributes"
+    def check_width(self, width: int, whose: str) -> None:
+        """Raise unless a row of so many attributes is such an image."""
+        if math.prod(self.size) != width:
+            shown = " x ".join(str(each) for each in self.size)
+            raise InputError(
+                f"{whose}: {shown} pixels are {math.prod(self.size):,}, but there are {width:,} attributes"
+            )
 
 
 @dataclass(frozen=True)
 class Identity(Configuration):
     """Nothing: a node has a row of hidden numbers of its own. Nodes without attributes are encoded so."""
-
-    def fits(self, width: int) -> str | None:
-        """Why attributes of this width cannot be encoded; they are left out."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -110,10 +103,6 @@ class Own:
     """A module of the user's, of which only the name of its class is known here."""
 
     name: str
-
-    def fits(self, width: int) -> str | None:
-        """Why attributes of this width cannot be encoded; that is tried out."""
-        return None
 
 
 Part = MLP | Image | Identity | Own

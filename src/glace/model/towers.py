@@ -76,7 +76,11 @@ class MLPTower(nn.Module):
 
 
 def _between(part: MLP, width: int) -> list[nn.Module]:
-    normalizations = {"none": [], "layer": [nn.LayerNorm(width)], "batch": [BatchNorm(width)]}
+    normalizations: dict[str, list[nn.Module]] = {
+        "none": [],
+        "layer": [nn.LayerNorm(width)],
+        "batch": [BatchNorm(width)],
+    }
     dropout = [nn.Dropout(part.dropout)] if part.dropout else []
     return [*normalizations[part.normalization], ACTIVATIONS[part.activation](), *dropout]
 
@@ -120,7 +124,9 @@ class ImageTower(nn.Module):
 
 def _convolution(channels: int, filters: int, generator: np.random.Generator) -> nn.Conv2d:
     # Without torch's own draws, which would take from its global generator.
-    made: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, channels, filters, KERNEL, padding=KERNEL // 2)
+    made: nn.Conv2d = nn.utils.skip_init(  # type: ignore[no-untyped-call]
+        nn.Conv2d, channels, filters, KERNEL, padding=KERNEL // 2
+    )
     weight = xavier_uniform(channels * KERNEL**2, filters, generator).T.reshape(made.weight.shape)
     with torch.no_grad():
         made.weight.copy_(weight)

@@ -57,11 +57,14 @@ class Answers:
 
     @property
     def takes(self) -> str | None:
-        """How new nodes can be described: by `texts`, by `names` of attributes, by `attributes`, or not at all."""
+        """How new nodes can be described: by `texts`, by `names` of attributes, by `attributes`, or not at all.
+
+        Mixed columns are described by `rows` of them.
+        """
         if self.model.width_ is None:
             return None
-        if self.model.vocabulary_ is not None:
-            return "texts"
+        if self.model.recipe_ is not None:
+            return "texts" if self.model.recipe_.vocabulary is not None else "rows"
         return "attributes" if self.model.attribute_names_ is None else "names"
 
     def place(self, node: str) -> int:
@@ -170,19 +173,19 @@ class Answers:
         texts: list[str] | None = None,
         attributes: list[list[float]] | None = None,
         names: list[list[str]] | None = None,
+        rows: list[dict[str, Any]] | None = None,
         k: int = 10,
     ) -> list[Answer]:
         """New nodes by what describes them: Gaussian, certainty, novelty, and the known nodes nearest to each."""
-        given = [each for each in (texts, attributes, names) if each is not None]
+        given = [each for each in (texts, attributes, names, rows) if each is not None]
         if len(given) != 1:
-            raise InputError(f"give one of texts, attributes and names; {len(given)} came")
+            raise InputError(f"give one of texts, attributes, names and rows; {len(given)} came")
         if not 1 <= len(given[0]) <= MOST:
             raise InputError(f"give 1 to {MOST:,} new nodes, not {len(given[0]):,}")
-        rows = given[0] if attributes is None else _matrix(attributes)
-        rows = rows if names is None else self._by_names(names)
+        described = self._described(texts, attributes, names, rows)
         with self._encoding:
-            new = self.model.transform(rows)
-            novelty = None if self.model.common_ is None else self.model.novelty(rows)
+            new = self.model.transform(described)
+            novelty = self.model.novelty(described) if self.model.judges_novelty else None
         places, far = self.embedding.nearest_to(new, _count(k, "k"))
         answers = []
         for row in range(len(new)):
@@ -192,6 +195,28 @@ class Answers:
                 answer["unlike"] = bool(novelty.is_high()[row])
             answers.append(answer)
         return answers
+
+    def _described(self, texts: Any, attributes: Any, names: Any, rows: Any) -> Any:
+        """What `transform` takes, of the one way that is given."""
+        if rows is not None:
+            return self._by_rows(rows)
+        if names is not None:
+            return self._by_names(names)
+        return texts if attributes is None else _matrix(attributes)
+
+    def _by_rows(self, rows: list[dict[str, Any]]) -> pa.Table:
+        """A table of the model's columns; one that a row does not have is missing in it."""
+        recipe = self.model.recipe_
+        if recipe is None:
+            raise InputError("the model has no mixed columns; give attributes, names or texts")
+        known = recipe.table_names
+        strange = next((name for row in rows for name in row if name not in known), None)
+        if strange is not None:
+            raise InputError(f"no column is called {strange!r}; there are {', '.join(known)}")
+        try:
+            return pa.table({name: pa.array([row.get(name) for row in rows]) for name in known})
+        except (pa.ArrowException, TypeError) as problem:
+            raise InputError(f"the values of a column must be of one kind: {problem}") from problem
 
     def _new_nearest(self, places: Any, far: Any) -> list[Answer]:
         chances = self.embedding.probabilities(far)

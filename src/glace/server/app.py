@@ -43,11 +43,12 @@ class Scored(_Body):
 
 
 class Described(_Body):
-    """New nodes, described in one of three ways."""
+    """New nodes, described in one of four ways."""
 
     texts: list[str] | None = None
     attributes: list[list[float]] | None = None
     names: list[list[str]] | None = None
+    rows: list[dict[str, str | float | bool | None]] | None = None
     k: int = 10
 
 
@@ -111,7 +112,7 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
 
     @app.post("/api/embed")
     def embed(body: Described) -> list[Answer]:
-        return answers.embed(body.texts, body.attributes, body.names, body.k)
+        return answers.embed(body.texts, body.attributes, body.names, body.rows, body.k)
 
 
 def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:

@@ -23,6 +23,7 @@ from glace.datasets.registry import find
 from glace.errors import FormatError, InputError
 from glace.files import CHUNK, existing
 from glace.graph.graph import Graph, build
+from glace.graph.recipe import Recipe
 from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
 
@@ -238,7 +239,7 @@ def _graph(papers: list[Record], links: npt.NDArray[np.int64], path: Path) -> Gr
         vocabulary.attributes(texts),
         NodeIds([paper.index for paper in papers]),
         directed=True,
-        vocabulary=vocabulary,
+        recipe=Recipe.of_texts(vocabulary),
     )
 
 

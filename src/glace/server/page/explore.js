@@ -296,7 +296,8 @@ class Explorer {
       texts: "words that describe it", names: "names of its attributes",
       attributes: `${data.width} numbers, its attributes`,
     };
-    $("describe").hidden = !data.takes;
+    // Rows of mixed columns do not fit into one line of text.
+    $("describe").hidden = !data.takes || data.takes === "rows";
     $("text").placeholder = hints[data.takes] || "";
     $("describe").addEventListener("submit", (event) => {
       event.preventDefault();
