@@ -21,15 +21,14 @@ options = parser.parse_args()
 options.folder.mkdir(parents=True, exist_ok=True)
 
 # 600 shops that trade if they are alike in price, town and wares: it takes all three columns to tell which do.
-rng = np.random.default_rng(0)
-goods = (("bread", "cake"), ("cheese", "milk"), ("wine", "beer"), ("books", "pens"))
+rng, goods = np.random.default_rng(0), ["bread cake", "cheese milk", "wine beer", "books pens"]
 prices, towns, kinds = rng.normal(20, 5, 600), rng.integers(6, size=600), rng.integers(4, size=600)
 far = np.abs(prices[:, None] - prices) / 3 + 2 * (towns[:, None] != towns) + 2 * (kinds[:, None] != kinds)
 pairs = np.column_stack(np.triu_indices(600, 1))
 ends = pairs[np.argsort(far[tuple(pairs.T)] + rng.gumbel(size=len(pairs)))[:3000]].T
 shops: dict[str, Any] = {"id": [f"shop {n}" for n in range(600)], "town": [f"town {n}" for n in towns]}
 shops["price"] = [None if rng.random() < 0.1 else round(price, 2) for price in prices]  # some do not tell
-shops["wares"] = [" ".join(rng.choice(goods[kind], 4)) for kind in kinds]
+shops["wares"] = [" ".join(rng.choice(goods[kind].split(), 4)) for kind in kinds]
 write_csv(pa.table(shops), options.folder / "shops.csv")
 write_csv(pa.table(list(np.array(shops["id"])[ends]), ["source", "target"]), options.folder / "trades.csv")
 
@@ -44,8 +43,8 @@ for used in (*recipe, "all three"):
 
 # New shops go the same way; what is missing or was never seen in training adds nothing, and is counted.
 new = pa.table({"price": [21.0, None], "town": ["Genf", "town 1"], "wares": ["milk", "red wine"]})
-counts = model.recipe_.counts(new) if model.recipe_ else ()
-print(*filter(None, (count.line() for count in counts)), sep="\n")
+for count in model.recipe_.counts(new) if model.recipe_ else ():
+    print(count.line() or f"no value of {count.column!r} missing")
 nearest, _ = model.embedding_.nearest_to(model.transform(new), 3)
 for shop, places in zip(("a shop in Genf", "a shop without a price"), nearest, strict=True):
     print(shop, "is near", "; ".join(", ".join(str(shops[name][at]) for name in recipe) for at in places))
