@@ -531,7 +531,12 @@ COMMANDS = [
     (["info", "edges.csv", "--missing", "empty"], r"--missing goes with --attributes or --texts; leave it out"),
     (["info", "cora", "--no-header"], r"--no-header goes with CSV and TSV files; leave it out"),
     (["info", "edges.csv", "--data-dir", "."], r"--data-dir goes with the name of a dataset; leave it out"),
-    (["info", "people.glace"], r"people\.glace: unknown kind of file; its name must end in one of \.npz"),
+    (["info", "people.glace", "--directed"], r"people\.glace is a model, and only graphs have options"),
+    (["info", "edges.csv", "--column", "a=text"], r"--column goes with --attributes; leave it out"),
+    ([*FIT, *TABLES, "--column", "a"], r"a column is given as NAME=KIND, not 'a'; kinds: number, category, text"),
+    ([*FIT, *TABLES, "--column", "a=word"], r"a column is given as NAME=KIND, not 'a=word'"),
+    ([*FIT, *TABLES, "--column", "z=text"], r"nodes\.csv: 'z' is not a column of attributes; those are 'a', 'b'"),
+    ([*FIT, *TABLES, "--column", "a=sentence"], r"name the sentence model, as sentence:MODEL"),
     (["demo", "-o", ".", "--seed", "-1"], r"--seed must be a whole number of at least 0, not -1"),
     (["demo", "-o", ".", "--threads", "0"], r"--threads must be a whole number of at least 1, not 0"),
 ]  # fmt: skip

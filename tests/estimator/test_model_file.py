@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ import glace
 from glace import container
 from glace.errors import FormatError, InputError
 from glace.estimator.model_file import KIND, VERSION, load_embedding, load_model
+from glace.graph.recipe import Recipe
+from glace.graph.text import TextVocabulary
 from tests.conftest import small
 
 
@@ -224,3 +227,38 @@ def test_a_pickle_inside_an_npz_is_refused_not_run(tmp_path):
     np.savez(tmp_path / "e.npz", ids=np.array([{"a": 1}], dtype=object), mean=np.zeros((1, 1)))
     with pytest.raises(FormatError, match="cannot read"):
         load_embedding(tmp_path / "e.npz")
+
+
+def test_a_recipe_comes_back_to_the_same_bits_and_damage_is_refused(tmp_path):
+    nodes = pd.DataFrame(
+        {"id": list("abcde"), "size": [1, 2, None, 4, 5], "town": ["x", "y", "x", None, "y"]}
+    )
+    edges = pd.DataFrame({"source": list("abcd"), "target": list("bcde")})
+    graph = glace.from_tables(edges, nodes, columns={"town": "category"})
+    model = glace.GLACE(**small(dim=1, hidden=2, max_steps=2, validation_share=0)).fit(graph)
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    new = pd.DataFrame({"town": ["y", "z"], "size": [None, 3.0]})
+    assert again.recipe_ is not None
+    assert again.recipe_.same_as(graph.recipe)
+    assert again.transform(new).mean.tobytes() == model.transform(new).mean.tobytes()
+    with pytest.raises(
+        InputError, match="not fitted on texts; give a table with the columns of the training"
+    ):
+        again.transform(["a text"])
+    with pytest.raises(InputError, match="no column 'size'"):
+        again.transform(new[["town"]])
+    again.save(tmp_path / "n")
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
+    metadata, arrays = container.read(tmp_path / "m", KIND, VERSION)
+    content = {key: metadata[key] for key in metadata if key not in ("checksum", "kind", "format_version")}
+    for recipe, message in (
+        (arrays["recipe"][:-1], "the recipe of the attributes is damaged"),
+        (
+            Recipe.of_texts(TextVocabulary(("a",), np.ones(1))).to_bytes(),
+            "makes 1 attributes, but there are 3",
+        ),
+    ):
+        container.write(tmp_path / "bad", KIND, VERSION, content, arrays | {"recipe": recipe})
+        with pytest.raises(FormatError, match=message):
+            load_model(tmp_path / "bad")

@@ -258,3 +258,18 @@ def test_graphs_that_do_not_fit(model, graph, old):
         glace.GLACE().update(old)
     with pytest.raises(InputError, match="fit takes a Graph, not str"):
         model.update("graph")
+
+
+def test_mixed_columns_go_on_by_the_recipe_of_the_model():
+    edges = pd.DataFrame({"source": ["a", "b", "c", "d"], "target": ["b", "c", "d", "a"]})
+    nodes = pd.DataFrame({"id": list("abcd"), "size": [1.0, 2, 3, 4], "town": ["x", "y", "x", "y"]})
+    kinds = {"town": "category"}
+    options = SMALL | {"max_steps": 2, "validation_share": 0.0}
+    model = glace.GLACE(**options).fit(glace.from_tables(edges, nodes, columns=kinds))
+    more = pd.concat([nodes, pd.DataFrame({"id": ["e"], "size": [9.0], "town": ["z"]})], ignore_index=True)
+    with pytest.raises(InputError, match="another recipe than the model's; make it with that one"):
+        model.update(glace.from_tables(edges, more, columns=kinds))
+    with pytest.raises(InputError, match="fitted on mixed columns, but this graph has attributes"):
+        model.update(glace.from_tables(edges, more[["id", "size"]]))
+    update = model.update(glace.from_tables(edges, more, recipe=model.recipe_), steps=1)
+    assert (update.new_nodes, update.new_attributes) == (1, 0)

@@ -1,6 +1,7 @@
 """Answers are those of the library."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import special_ortho_group
 
@@ -10,6 +11,7 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.layout import main_axes
 from glace.server import answers as module
 from glace.server.answers import Answers, UnknownNode, ellipses
+from tests.conftest import small
 
 
 def test_facts(answers, model):
@@ -181,3 +183,21 @@ def test_a_model_without_edges(answers, model, monkeypatch):
     monkeypatch.setattr(module, "SEARCHED", 10)
     with pytest.raises(InputError, match="the links of all 90 nodes take too long here; name a node"):
         answers.links()
+
+
+def test_new_nodes_by_mixed_columns():
+    edges = pd.DataFrame({"source": list("abcd"), "target": list("bcde")})
+    nodes = pd.DataFrame({"id": list("abcde"), "size": [1, 2, 3, 4, 5], "town": ["x", "y", "x", "x", "y"]})
+    graph = glace.from_tables(edges, nodes, columns={"town": "category"})
+    asked = Answers(glace.GLACE(**small(dim=2, hidden=4, max_steps=2, validation_share=0)).fit(graph))
+    assert asked.takes == "rows"
+    (whole, part) = asked.embed(rows=[{"town": "x", "size": 3}, {"size": 2.5}], k=1)
+    assert whole["mean"] == asked.model.transform(pd.DataFrame({"town": ["x"], "size": [3]})).mean[0].tolist()
+    assert part["mean"] != whole["mean"]
+    with pytest.raises(InputError, match="no column is called 'colour'; there are size, town"):
+        asked.embed(rows=[{"colour": "red"}])
+    with pytest.raises(InputError, match="the values of a column must be of one kind"):
+        asked.embed(rows=[{"size": 1}, {"size": "tall"}])
+    asked.model.recipe_ = None
+    with pytest.raises(InputError, match="give attributes, names or texts"):
+        asked.embed(rows=[{"size": 1}])
