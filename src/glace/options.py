@@ -25,6 +25,8 @@ class Limits:
     """int or float, or str where the value is one of `choices`; with both, either will do."""
     parse: Callable[[Any], Any] | None = None
     """For values that are none of these: gives what is kept of one, or raises."""
+    words: str = ""
+    """What such values are."""
 
 
 def option(default: Any, help: str, **limits: Any) -> Any:
@@ -89,6 +91,8 @@ def _within(limits: Limits, value: float) -> bool:
 
 def described(limits: Limits) -> str:
     """The limits in words, such as "a whole number of at least 1"."""
+    if limits.words:
+        return limits.words
     if limits.kind is bool:
         return "true or false"
     words = [f"'{choice}'" for choice in limits.choices]

@@ -160,7 +160,7 @@ def test_a_fit_tells_what_it_chose(chosen):
     assert chosen.get_params()["neighbors"] == "auto", "the options stay as they were given"
     config = chosen.network_.config
     assert {name: getattr(config, name) for name in OPEN} == found.options
-    assert chosen.network_.shape.neighbors == (found.options["neighbors"] == "mean")
+    assert chosen.network_.neighbors == (found.options["neighbors"] == "mean")
 
 
 def test_a_run_starts_from_the_trial_that_won(chosen):

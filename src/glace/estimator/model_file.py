@@ -86,8 +86,8 @@ def check_model_name(path: str | Path) -> None:
 def load_model(path: str | Path, encoder: Any = None) -> GLACE:
     """Read a model file; nothing in it is executed, and damage raises `FormatError`.
 
-    Of a model with an encoder of the user's own, a `torch.nn.Module`, the file has the weights only: `encoder` is such a
-    module made as it was for the fit, or a dict of them by type of node, and gets these.
+    Of a model with an encoder of the user's own, a `torch.nn.Module`, the file has the weights only: `encoder` is such
+    a module made as it was for the fit, or a dict of them by type of node, and gets these.
     """
     metadata, arrays = container.read(path, KIND, VERSION)
     with _usable(path):

@@ -80,6 +80,7 @@ class ModelConfig(Configuration):
         "What attributes go through to the hidden layer: `mlp`, `image` or `identity`, with options after a colon; "
         "types of nodes have one each.",
         parse=checked,
+        words="an encoder in words",
     )
     normalize: bool = option(
         True, "Scale sparse attribute rows to unit length, dense columns to mean 0 and variance 1."

@@ -142,7 +142,7 @@ def _some_hidden(rows: npt.NDArray[np.float32], dropout: float, seed: int) -> np
     if dropout == 0:
         return rows
     kept = np.random.default_rng(seed).random(rows.shape, dtype=np.float32) >= dropout
-    return rows * (kept / np.float32(1 - dropout))
+    return rows * (kept.astype(np.float32) / np.float32(1 - dropout))
 
 
 def partners(nodes: NodeNumbers, pairs: NodeNumbers) -> tuple[NodeNumbers, NodeNumbers]:
