@@ -43,6 +43,8 @@ def test_answers_are_those_of_the_library(client, answers):
     assert reply.json() == answers.score([("node 01", "node 04")])
     reply = client.post("/api/embed", json={"texts": ["cat dog"], "k": 2})
     assert reply.json() == answers.embed(texts=["cat dog"], k=2)
+    by_rows = client.post("/api/embed", json={"rows": [{"text": "cat dog"}], "k": 2})
+    assert by_rows.json() == reply.json()
 
 
 def test_it_describes_itself(client):
