@@ -1,5 +1,7 @@
 """Answers are those of the library."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -198,6 +200,6 @@ def test_new_nodes_by_mixed_columns():
         asked.embed(rows=[{"colour": "red"}])
     with pytest.raises(InputError, match="the values of a column must be of one kind"):
         asked.embed(rows=[{"size": 1}, {"size": "tall"}])
-    asked.model.recipe_ = None
+    asked.model.types_ = (replace(asked.model.types_[0], recipe=None),)
     with pytest.raises(InputError, match="give attributes, names or texts"):
         asked.embed(rows=[{"size": 1}])

@@ -26,6 +26,10 @@ def embed(
     texts: Annotated[
         Path | None, typer.Option(help="Table of texts: id, text; for a model fitted on texts.")
     ] = None,
+    node_type: Annotated[
+        str | None,
+        typer.Option("--type", help="Type of the nodes, where types have attributes of their own."),
+    ] = None,
     no_header: NoHeader = False,
     threads: Threads = 1,
     json: Json = None,
@@ -45,13 +49,14 @@ def embed(
     fitted = load_model(model).set_params(threads=threads)
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     assert path is not None
-    described = {"width": fitted.width_, "names": fitted.attribute_names_, "recipe": fitted.recipe_}
+    part = fitted.type_of(node_type)
+    described = {"width": part.width, "names": part.names, "recipe": part.recipe}
     rows = read_rows(path, role, header=not no_header, **described)
-    embedding = fitted.transform(rows.values, ids=rows.ids.array)
+    embedding = fitted.transform(rows.values, ids=rows.ids.array, node_type=node_type)
     screen = Screen(quiet)
     for line in filter(None, (each.line() for each in rows.counts)):
         screen.say(line)
-    novelty = _novelty(fitted, rows.values, embedding, screen)
+    novelty = _novelty(fitted, rows.values, node_type, embedding, screen)
     write_embedding(embedding, output)
     screen.say(f"wrote {output}: {embedding!r} ({file_size(output)})")
     if json:
@@ -61,12 +66,12 @@ def embed(
 
 
 def _novelty(
-    model: "GLACE", rows: Any, embedding: "Embedding", screen: Screen
+    model: "GLACE", rows: Any, node_type: str | None, embedding: "Embedding", screen: Screen
 ) -> list[dict[str, Any]] | None:
     """How unlike the training nodes each is, and a line about those that are; nothing from a model of old."""
     if not model.judges_novelty:
         return None
-    found = model.novelty(rows)
+    found = model.novelty(rows, node_type)
     high = found.is_high().nonzero()[0].tolist()
     if high:
         first = high[0]

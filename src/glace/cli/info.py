@@ -45,7 +45,12 @@ def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
         raise InputError(f"{source.graph} is a model, and only graphs have options; leave them out")
     model = load_model(source.graph)
     facts = model_facts(model)
-    recipe = [] if model.recipe_ is None else model.recipe_.lines()
+    recipe = [
+        (f"{part.name}:{name}" if part.name else name, what)
+        for part in model.types_
+        if part.recipe is not None
+        for name, what in part.recipe.lines()
+    ]
     screen.say(source.name)
     screen.facts((name, value) for name, value in facts.items() if value is not None)
     if recipe:
@@ -64,9 +69,15 @@ def model_facts(model: "GLACE") -> dict[str, Any]:
         "dimensions": int(model.embedding_.mean.shape[1]),
         "dissimilarity": model.network_.measure.name,
         "direction": "directed" if model.directed_ else "undirected",
-        "attributes": model.width_ or 0,
+        **_attributes(model),
         "validation_auc": None if best is None else best.auc,
     }
+
+
+def _attributes(model: "GLACE") -> dict[str, Any]:
+    if model.types_[0].name == "":
+        return {"attributes": model.width_ or 0}
+    return {f"attributes of {part.name}": part.width or 0 for part in model.types_}
 
 
 def graph_facts(graph: "Graph") -> dict[str, Any]:
@@ -75,15 +86,18 @@ def graph_facts(graph: "Graph") -> dict[str, Any]:
 
     degrees = np.diff(graph.adjacency.indptr)
     entries = getattr(graph.attributes, "nnz", None)
+    parts = graph.by_type().parts
+    by_type = {} if parts[0].name == "" else {f"of {part.name}": part.text() for part in parts}
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "direction": "directed" if graph.directed else "undirected",
         "attributes": 0 if graph.attributes is None else graph.num_attributes,
-        "attributes_are": "sparse" if entries is not None else None if graph.attributes is None else "dense",
+        "attributes_are": None if by_type or graph.attributes is None else "dense" if entries is None else "sparse",
         "nonzeros_a_row": None if entries is None else float(entries / max(graph.num_nodes, 1)),
         "labels": len(graph.labels.names) if graph.labels else None,
         "node_types": len(graph.node_types.names) if graph.node_types else None,
+        **by_type,
         "mean_degree": float(degrees.mean()) if len(degrees) else 0.0,
         "highest_degree": int(degrees.max()) if len(degrees) else 0,
     }

@@ -2,10 +2,10 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -14,7 +14,6 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.graph.graph import Graph
-    from glace.graph.recipe import Recipe
 
 _PANEL = "Graph"
 
@@ -30,27 +29,38 @@ class GraphSource:
         ),
     ] = None
     edges: Annotated[
-        Path | None,
-        typer.Option(help="Table of edges: source, target and, if there, weight.", rich_help_panel=_PANEL),
+        list[str] | None,
+        typer.Option(
+            metavar="[TYPE:TYPE=]FILE",
+            help="Table of edges: source, target and, if there, weight. Those between types of nodes with the types, "
+            "word:synset=FILE; may be repeated.",
+            rich_help_panel=_PANEL,
+        ),
     ] = None
     attributes: Annotated[
-        Path | None,
+        list[str] | None,
         typer.Option(
-            help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column.",
+            metavar="[TYPE=]FILE",
+            help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column. Repeated as "
+            "TYPE=FILE for types of nodes that have attributes of their own.",
             rich_help_panel=_PANEL,
         ),
     ] = None
     column: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=KIND",
+            metavar="[TYPE:]NAME=KIND",
             help="What a column of attributes is: number, category, text, sentence:MODEL or drop; may be repeated.",
             rich_help_panel=_PANEL,
         ),
     ] = None
     texts: Annotated[
-        Path | None,
-        typer.Option(help="Table of texts in place of attributes: id, text.", rich_help_panel=_PANEL),
+        list[str] | None,
+        typer.Option(
+            metavar="[TYPE=]FILE",
+            help="Table of texts in place of attributes: id, text.",
+            rich_help_panel=_PANEL,
+        ),
     ] = None
     directed: Annotated[
         bool, typer.Option("--directed", help="Edges have a direction.", rich_help_panel=_PANEL)
@@ -68,25 +78,29 @@ class GraphSource:
     @property
     def name(self) -> str:
         """The graph in a word, for messages and records."""
-        return str(self.graph or self.edges)
+        return str(self.graph or ", ".join(self.edges or []))
 
     def files(self) -> list[str | Path | None]:
         """The files the graph is read from, which no output may replace."""
-        return [self.graph, self.edges, self.attributes, self.texts]
+        listed = [*(self.edges or []), *(self.attributes or []), *(self.texts or [])]
+        return [self.graph, *(_typed(each)[1] for each in listed)]
 
-    def load(self, recipe: "Recipe | None" = None) -> "Graph":
-        """Read the graph; an argument that would be ignored raises. A `recipe` is that of a model for mixed columns."""
+    def load(self, recipe: Any = None) -> "Graph":
+        """Read the graph; an argument that would be ignored raises.
+
+        A `recipe` is that of a model for mixed columns or, where types have attributes of their own, one for each.
+        """
         from glace import datasets
         from glace.graph.io import read_graph, read_tables
 
-        table = self._checked_table()
-        if table is not None:
+        tables = self._checked_tables()
+        if tables is not None:
+            columns = self._kinds(isinstance(tables.attributes, dict))
             return read_tables(
-                table,
-                self.attributes,
-                texts=self.texts,
-                columns=self._kinds(),
-                recipe=recipe if self.attributes is not None else None,
+                *tables[:2],
+                texts=tables.texts,
+                columns=columns,
+                recipe=recipe if self.attributes else None,
                 **self._reading(),
             )
         if self._dataset in datasets.names():
@@ -101,9 +115,10 @@ class GraphSource:
         from glace.graph.convert import convert_tables
         from glace.graph.folder import read_folder, write_folder
 
-        table = self._checked_table()
-        if table is not None and self.texts is None and not self.column:
-            return convert_tables(table, path, self.attributes, progress=progress, **self._reading())
+        tables = self._checked_tables()
+        by_way_of_memory = tables is None or tables.texts or self.column or tables.are_typed()
+        if tables is not None and not by_way_of_memory:
+            return convert_tables(tables.edges, path, tables.attributes, progress=progress, **self._reading())
         write_folder(self.load(), path)
         return read_folder(path)
 
@@ -111,48 +126,102 @@ class GraphSource:
         """How tables are read."""
         return {"directed": self.directed, "missing": self.missing, "header": not self.no_header}
 
-    def _kinds(self) -> dict[str, str] | None:
-        """What columns of attributes are, where that is said."""
+    def _kinds(self, typed: bool) -> dict[str, Any] | None:
+        """What columns of attributes are, where that is said; by type, where these have attributes of their own."""
         from glace.graph.recipe import parsed_columns
 
-        return parsed_columns(self.column) if self.column else None
+        if not self.column:
+            return None
+        if not typed:
+            return parsed_columns(self.column)
+        found: dict[str, list[str]] = {}
+        for each in self.column:
+            name, colon, rest = each.partition(":")
+            if not colon or "=" in name:
+                raise InputError(f"a column of a type is given as TYPE:NAME=KIND, not {each!r}")
+            found.setdefault(name, []).append(rest)
+        return {name: parsed_columns(listed) for name, listed in found.items()}
 
     @property
     def _dataset(self) -> str:
         return (self.graph or "").replace("_", "-")
 
-    def _checked_table(self) -> Path | None:
-        """The table of edges, if the graph is given by one, after a look at all arguments."""
+    def _checked_tables(self) -> "Tables | None":
+        """The tables, if the graph is given by some, after a look at all arguments."""
         from glace import datasets
-        from glace.graph.tables import check_choices
+        from glace.graph.tables import check_choices, check_missing
 
-        check_choices(self.attributes, self.texts, self.missing)
-        table = self._table()
-        self._check_used(table is not None, self._dataset in datasets.names())
-        return table
+        tables = self._tables()
+        if tables is None or not tables.are_typed():
+            check_choices(self.attributes, self.texts, self.missing)
+        check_missing(self.missing)
+        self._check_used(tables is not None, self._dataset in datasets.names())
+        return tables
 
-    def _table(self) -> Path | None:
-        """The table of edges, if the graph is given by one."""
+    def _tables(self) -> "Tables | None":
+        """The tables, if the graph is given by some."""
         from glace.graph.table_file import TABLES
 
-        if (self.graph is None) == (self.edges is None):
-            came = "nothing" if self.graph is None else f"both {self.graph} and --edges {self.edges}"
+        if (self.graph is None) == (not self.edges):
+            came = (
+                "nothing"
+                if self.graph is None
+                else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
+            )
             raise InputError(f"name one graph: a dataset, a file, or --edges FILE; {came} was given")
-        if self.graph is None:
-            return self.edges
-        return Path(self.graph) if self.graph.lower().endswith(TABLES) else None
+        if self.graph is not None and not self.graph.lower().endswith(TABLES):
+            return None
+        edges = self.edges or [str(self.graph)]
+        given = (("--edges", edges), ("--attributes", self.attributes), ("--texts", self.texts))
+        return Tables(*(_by_type(listed or [], option) for option, listed in given))
 
     def _check_used(self, is_table: bool, is_dataset: bool) -> None:
-        described = self.attributes is not None or self.texts is not None
+        described = bool(self.attributes or self.texts)
         broken = {
             "--attributes and --texts go with a table of edges": described and not is_table,
-            "--column goes with --attributes": bool(self.column) and self.attributes is None,
+            "--column goes with --attributes": bool(self.column) and not self.attributes,
             "--missing goes with --attributes or --texts": self.missing != "error" and not described,
             "--data-dir goes with the name of a dataset": self.data_dir is not None and not is_dataset,
             "--no-header goes with CSV and TSV files": self.no_header and not is_table,
         }
         for rule in (rule for rule, is_broken in broken.items() if is_broken):
             raise InputError(f"{rule}; leave it out")
+
+
+class Tables(NamedTuple):
+    """Files of tables: one of each, or none, or a dict of them by type of node."""
+
+    edges: Any
+    attributes: Any
+    texts: Any
+
+    def are_typed(self) -> bool:
+        """Whether some are given by type."""
+        return any(isinstance(each, dict) for each in self)
+
+
+def _typed(text: str) -> tuple[str, Path]:
+    """The type and the file of TYPE=FILE; a file without a type has none."""
+    name, equals, path = text.partition("=")
+    if equals and name and path and not Path(text).exists():
+        return name, Path(path)
+    return "", Path(text)
+
+
+def _by_type(listed: Sequence[str], option: str) -> Any:
+    """The one file, nothing, or files by type."""
+    found = [_typed(each) for each in listed]
+    if not found or (len(found) == 1 and found[0][0] == ""):
+        return found[0][1] if found else None
+    names = [name for name, _ in found]
+    if "" in names:
+        raise InputError(
+            f"{option} {listed[names.index('')]}: of several, say of which type each is, as TYPE=FILE"
+        )
+    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    if repeated:
+        raise InputError(f"{option} is given twice for {repeated[0]}; put them into one file")
+    return dict(found)
 
 
 def takes_graph(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,6 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.estimator.estimator import GLACE
-    from glace.graph.recipe import Recipe
 
 
 @takes_graph
@@ -62,11 +61,13 @@ def update(
         Record("update", asdict(found), facts).write(json)
 
 
-def _recipe_for(source: GraphSource, model: "GLACE") -> "Recipe | None":
-    """That of a model of mixed columns, which knows what they are; texts are aligned word by word instead."""
-    recipe = model.recipe_
-    if recipe is None or recipe.vocabulary is not None:
-        return None
-    if source.column:
+def _recipe_for(source: GraphSource, model: "GLACE") -> Any:
+    """Those of mixed columns, which a model knows; texts are aligned word by word instead."""
+    mixed = {
+        part.name: part.recipe
+        for part in model.types_
+        if part.recipe is not None and part.recipe.vocabulary is None
+    }
+    if mixed and source.column:
         raise InputError("the model knows what its columns are; leave --column out")
-    return recipe
+    return mixed.get("", mixed or None)

@@ -342,6 +342,11 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
                 f"this {type(self).__name__} is not fitted yet; call fit(graph) or glace.load(file)"
             )
 
+    def type_of(self, node_type: str | None = None) -> TypeAttributes:
+        """What is known of the attributes of a type of nodes, or of all where these are of one."""
+        self._check_fitted()
+        return self._part(node_type)[1]
+
     def _part(self, node_type: str | None) -> tuple[int, TypeAttributes]:
         """Which type new nodes are of, and what is known of its attributes."""
         names = [part.name for part in self.types_]

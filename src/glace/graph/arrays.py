@@ -1,5 +1,6 @@
 """Arrays to a Graph: an edge list of node numbers, or a sparse adjacency."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from glace.errors import InputError
 from glace.graph.categories import Categories
 from glace.graph.graph import Graph, build
 from glace.graph.sparse import check_sparse
+from glace.graph.typed import TypeAttributes, TypedAttributes
 from glace.ids import NodeIds
 
 # Node numbers this far beyond the number of edges are ids of another kind; taking 10^12 for a node
@@ -32,9 +34,13 @@ def from_arrays(
 
     `edges` is (E, 2) integers, (source, target) in each row, with (E,) `weights` above 0 (1 if not
     given), or a square scipy sparse adjacency whose data are the weights. `attributes` is (n, D), dense
-    or sparse. Without `ids` the nodes are called 0 to n - 1.
+    or sparse; or, where types have attributes of their own, a dict of such matrices by type, whose k-th row belongs to
+    the k-th node of the type. Without `ids` the nodes are called 0 to n - 1.
     """
     pairs, values, size = _edges(edges, weights)
+    types = _categories(node_types)
+    if isinstance(attributes, Mapping):
+        attributes = _typed(attributes, types)
     names = NodeIds(ids) if ids is not None else NodeIds.numbered(_count(pairs, size, attributes))
     if size is not None and size != len(names):
         raise InputError(
@@ -48,8 +54,25 @@ def from_arrays(
         names,
         directed=directed,
         labels=_categories(labels),
-        node_types=_categories(node_types),
+        node_types=types,
     )
+
+
+def _typed(matrices: Mapping[str, Any], types: Categories | None) -> TypedAttributes:
+    """The attributes of each type; those of a type that is not named have none."""
+    if types is None or (types.codes < 0).any():
+        raise InputError("attributes by type need node_types, one for each node")
+    strange = [name for name in matrices if name not in types.names]
+    if strange:
+        raise InputError(f"attributes of type {strange[0]!r}; the types are {', '.join(types.names)}")
+    parts = []
+    for code, name in enumerate(types.names):
+        count = int((types.codes == code).sum())
+        matrix = matrices.get(name)
+        if matrix is not None and _rows(matrix) != count:
+            raise InputError(f"{_rows(matrix):,} rows of attributes for {count:,} nodes of type {name!r}")
+        parts.append(TypeAttributes(name, count, matrix))
+    return TypedAttributes(types.codes, parts)
 
 
 def edges_of(adjacency: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -132,6 +155,8 @@ def _count(pairs: npt.NDArray[Any], size: int | None, attributes: Any) -> int:
 
 
 def _rows(attributes: Any) -> int:
+    if isinstance(attributes, TypedAttributes):
+        return attributes.shape[0]
     try:
         shape = attributes.shape if sp.issparse(attributes) else np.shape(attributes)
     except ValueError as problem:

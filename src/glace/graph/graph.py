@@ -37,6 +37,8 @@ class Findings:
     """Nodes that edges name but the attribute table does not; given an empty row, on request only."""
     nodes_only_in_attributes: int = 0
     """Nodes of the attribute table that no edge names; kept, isolated."""
+    shared_ids: int = 0
+    """Ids that nodes of two types have; all nodes are then called TYPE:ID."""
     missing_values: int = 0
     """Cells of mixed columns that are empty; a number is then the mean, any other one adds nothing to its row."""
     unknown_values: int = 0
@@ -59,6 +61,7 @@ _SAID = {
     "empty_attribute_rows": "nodes without attributes, kept",
     "nodes_only_in_edges": "nodes only in the edges, given no attributes",
     "nodes_only_in_attributes": "nodes only in the attributes, kept without edges",
+    "shared_ids": "ids that are not of one type only; nodes are called TYPE:ID",
     "missing_values": "missing values of attributes, taken as unknown",
     "unknown_values": "categories never seen in training, taken as unknown",
     "distinct_columns": "columns of categories in which no two nodes are alike, of little use",

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from glace.graph.tables import (
     Rows,
     attribute_table,
     check_choices,
+    check_missing,
     check_mixed,
     edge_table,
     join,
@@ -40,16 +42,17 @@ from glace.graph.tables import (
     text_table,
 )
 from glace.graph.text_file import parses
+from glace.graph.typed_tables import TypedEdges, are_typed, by_type, check_types, edges_by_ends, join_types
 from glace.ids import NodeIds, integers_of
 
 
 def read_tables(
-    edges: str | Path,
-    attributes: str | Path | None = None,
+    edges: Any,
+    attributes: Any = None,
     *,
-    texts: str | Path | None = None,
-    columns: Kinds | None = None,
-    recipe: Recipe | None = None,
+    texts: Any = None,
+    columns: Any = None,
+    recipe: Any = None,
     directed: bool = False,
     missing: str = "error",
     header: bool = True,
@@ -60,8 +63,12 @@ def read_tables(
     then row numbers from 0 and the leading number is the label. In text files ids are read as text, and
     become integers only if all of them, in both files, are written as plain integers. `header=False`
     says that text files start with data: source, target, weight; id, attributes; id, text. `columns` and `recipe`
-    go by the names of columns, which the file of attributes must then have.
+    go by the names of columns, which the file of attributes must then have. Nodes of several types have a file each,
+    in dicts by type as in `from_tables`.
     """
+    if are_typed(edges, attributes, texts):
+        check_missing(missing)
+        return _read_types(edges, attributes, texts, columns, recipe, directed, missing, header)
     check_choices(attributes, texts, missing)
     check_mixed(attributes, columns, recipe)
     role, path = ("attributes", attributes) if texts is None else ("texts", texts)
@@ -77,6 +84,45 @@ def read_tables(
     if described:
         nodes = _node_table(described[0], columns, recipe)
     return join(edge_table(links.table, links.where), nodes, directed=directed, missing=missing)
+
+
+def _read_types(
+    edges: Any,
+    attributes: Any,
+    texts: Any,
+    columns: Any,
+    recipe: Any,
+    directed: bool,
+    missing: str,
+    header: bool,
+) -> Graph:
+    """What `read_tables` does with files by type."""
+    described, worded = by_type(attributes, "attributes"), by_type(texts, "texts")
+    kinds, recipes = dict(columns or {}), dict(recipe or {})
+    check_types(described, worded, columns=kinds, recipe=recipes)
+    nodes, files = {}, {}
+    for name, path in described.items():
+        if _is_svmlight(path, name in kinds or name in recipes):
+            nodes[name] = read_svmlight(existing(path, "a file of attributes"))
+        else:
+            files[name] = read_table(
+                path, "attributes", header, worded_columns(kinds.get(name), recipes.get(name))
+            )
+    files |= {name: read_table(path, "texts", header) for name, path in worded.items()}
+    links = {ends: read_table(path, "edges", header) for ends, path in edges_by_ends(edges).items()}
+    if header:
+        for each in links.values():
+            check_first_row(each)
+            for file in files.values():
+                check_first_row(each, file)
+    done = settled([*links.values(), *files.values()])
+    for name, file in zip(files, done[len(links) :], strict=True):
+        nodes[name] = _node_table(file, kinds.get(name), recipes.get(name))
+    between = [
+        TypedEdges(edge_table(file.table, file.where, ends is None), ends)
+        for ends, file in zip(links, done, strict=False)
+    ]
+    return join_types(between, nodes, directed=directed, missing=missing)
 
 
 def _is_svmlight(path: str | Path, mixed: bool) -> bool:

@@ -69,8 +69,8 @@ def from_tables(
     attributes: Any = None,
     *,
     texts: Any = None,
-    columns: Kinds | None = None,
-    recipe: Recipe | None = None,
+    columns: Any = None,
+    recipe: Any = None,
     directed: bool = False,
     missing: str = "error",
 ) -> Graph:
@@ -86,9 +86,18 @@ def from_tables(
     docs/formats.md: `number` (those not named), `category`, `text`, `sentence:MODEL`, or `drop`. Numbers may then be
     missing. `recipe`, that of a graph or a model made before, is applied in place of learning one.
 
+    Nodes of several types have a table each: `attributes`, `texts`, `columns` and `recipe` are then dicts by type, such
+    as {"word": frame}. `edges` may be a dict by the types of their ends, such as {("word", "synset"): frame}; then a
+    type may be without a table, and types may have ids in common.
+
     An edge that names a node without a row raises, unless `missing="empty"`: such nodes then come
     after the table's, sorted, without attributes. Nodes that no edge names are kept.
     """
+    from glace.graph.typed_tables import are_typed, from_typed_tables
+
+    if are_typed(edges, attributes, texts):
+        check_missing(missing)
+        return from_typed_tables(edges, attributes, texts, columns, recipe, directed, missing)
     check_choices(attributes, texts, missing)
     check_mixed(attributes, columns, recipe)
     links = edge_table(arrow_table(edges, "edges"), Where("edges"))
@@ -104,6 +113,11 @@ def check_choices(attributes: Any, texts: Any, missing: str) -> None:
     """Raise on options that contradict each other, before any table is read."""
     if attributes is not None and texts is not None:
         raise InputError("give attributes or texts, not both; a graph has one kind")
+    check_missing(missing)
+
+
+def check_missing(missing: str) -> None:
+    """Raise unless it says what to do with nodes that have no row."""
     if missing not in MISSING:
         raise InputError(f"missing must be one of {', '.join(MISSING)}, not {missing!r}")
 
@@ -122,13 +136,13 @@ def check_mixed(attributes: Any, columns: Kinds | None, recipe: Recipe | None) -
         )
 
 
-def edge_table(table: pa.Table, where: Where) -> EdgeTable:
-    """The edges of an Arrow table."""
+def edge_table(table: pa.Table, where: Where, one_kind: bool = True) -> EdgeTable:
+    """The edges of an Arrow table; ids of both ends must be of `one_kind`, unless they are of two types of nodes."""
     source, target, *weight = edge_columns(table.column_names, where)
     sources, targets = (ids_of(table, name, where) for name in (source, target))
     if table.num_rows == 0:
         targets = targets.cast(sources.type)
-    if sources.type != targets.type:
+    if one_kind and sources.type != targets.type:
         raise InputError(
             f"{where.name}: column {source!r} holds {_kind(sources)} and {target!r} {_kind(targets)}; "
             "both must hold the same kind of id"
@@ -270,7 +284,7 @@ def text_rows(table: pa.Table, where: Where) -> tuple[NodeIds, list[str]]:
 def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: str) -> Graph:
     """The graph of checked tables; without a node table the nodes are those the edges name, sorted."""
     if nodes is None:
-        known = NodeTable(NodeIds(_sorted(pa.concat_arrays([edges.source, edges.target]))), edges.where)
+        known = NodeTable(NodeIds(sorted_ids(pa.concat_arrays([edges.source, edges.target]))), edges.where)
     else:
         known = _completed(nodes, edges, missing)
     pairs = np.column_stack([known.ids.find(edges.source), known.ids.find(edges.target)])
@@ -296,7 +310,8 @@ def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: 
     )
 
 
-def _sorted(ids: pa.Array) -> pa.Array:
+def sorted_ids(ids: pa.Array) -> pa.Array:
+    """Each id once, in order."""
     distinct = pc.unique(ids)
     return distinct.take(pc.sort_indices(distinct))
 
@@ -311,11 +326,11 @@ def _completed(nodes: NodeTable, edges: EdgeTable, missing: str) -> NodeTable:
     from_here, to_here = unknown(edges.source, nodes.ids), unknown(edges.target, nodes.ids)
     if not (from_here.any() or to_here.any()):
         return nodes
-    strangers = _sorted(
+    strangers = sorted_ids(
         pa.concat_arrays([edges.source.filter(pa.array(from_here)), edges.target.filter(pa.array(to_here))])
     )
     if missing == "empty":
-        return _extended(nodes, strangers)
+        return extended(nodes, strangers)
     error = stranger_in(edges, nodes.ids, nodes.where, len(strangers))
     assert error is not None
     raise error
@@ -349,7 +364,8 @@ def unknown(column: pa.Array, ids: NodeIds) -> npt.NDArray[np.bool_]:
     return np.asarray(ids.find(column) < 0) if len(ids) else np.ones(len(column), dtype=np.bool_)
 
 
-def _extended(nodes: NodeTable, strangers: pa.Array) -> NodeTable:
+def extended(nodes: NodeTable, strangers: pa.Array) -> NodeTable:
+    """The node table with these nodes after its own, without attributes."""
     added = len(strangers)
     attributes = nodes.attributes
     if sp.issparse(attributes):
