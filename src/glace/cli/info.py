@@ -93,7 +93,11 @@ def graph_facts(graph: "Graph") -> dict[str, Any]:
         "edges": graph.num_edges,
         "direction": "directed" if graph.directed else "undirected",
         "attributes": 0 if graph.attributes is None else graph.num_attributes,
-        "attributes_are": None if by_type or graph.attributes is None else "dense" if entries is None else "sparse",
+        "attributes_are": None
+        if by_type or graph.attributes is None
+        else "dense"
+        if entries is None
+        else "sparse",
         "nonzeros_a_row": None if entries is None else float(entries / max(graph.num_nodes, 1)),
         "labels": len(graph.labels.names) if graph.labels else None,
         "node_types": len(graph.node_types.names) if graph.node_types else None,

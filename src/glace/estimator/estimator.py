@@ -116,7 +116,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """
         settings = self.settings()
         check_graph(graph)
-        graph = with_identities(graph, settings.model)
+        graph = self._as_fitted(graph)
         with using_threads(settings.run.threads):
             # In the order of ids: what is drawn for a node then depends on its id, and shuffling the rows of the
             # input files changes nothing.
@@ -281,6 +281,10 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     def attribute_names_(self) -> tuple[str, ...] | None:
         """What these attributes are called, where they came with names."""
         return self.types_[0].names
+
+    def _as_fitted(self, graph: Graph) -> Graph:
+        """The graph as far as it is looked at: without attributes that the encoder leaves out."""
+        return with_identities(graph, self.settings().model)
 
     def _fitting(self, graph: Graph, settings: Settings, validation: HeldOut | None) -> Fitting:
         measure = settings.model.resolved_dissimilarity(graph.directed, self.gaussian)

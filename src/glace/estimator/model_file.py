@@ -98,7 +98,17 @@ def load_model(path: str | Path, encoder: Any = None) -> GLACE:
     modules = _modules(settings, encoder)
     model.set_params(encoder=settings.model.encoder if encoder is None else encoder)
     with _usable(path):
-        model.network_ = _network(settings, metadata["dissimilarity"], model.types_, modules, arrays)
+        network = _network(settings, metadata["dissimilarity"], model.types_, modules, arrays)
+    try:
+        network.set_weights(_weights(arrays))
+    except RuntimeError as problem:
+        if modules:
+            raise InputError(
+                f"the weights in {path} do not fit the encoder that is given; make it as it was for the fit"
+            ) from problem
+        raise FormatError(f"{path} is not a usable model file: its weights do not fit") from problem
+    with _usable(path):
+        model.network_ = network
         model.directed_ = bool(metadata["directed"])
         model.history_ = History.from_json(metadata["history"])
         model.odds_ = _odds(metadata, arrays)
@@ -240,22 +250,20 @@ def _pack_type(part: TypeAttributes) -> Arrays:
 
 
 def _weights(arrays: Arrays) -> Arrays:
-    return {name.partition("|")[2]: array for name, array in arrays.items() if name.startswith("weights|")}
+    found = {name.partition("|")[2]: array for name, array in arrays.items() if name.startswith("weights|")}
+    for part in ("shift", "scale"):  # as they were called before nodes had types
+        if part in found:
+            found[f"scales.0.{part}"] = found.pop(part)
+    return found
 
 
 def _network(
     settings: Settings, measure: str, types: tuple[TypeAttributes, ...], modules: Modules, arrays: Arrays
 ) -> Network:
-    weights = _weights(arrays)
-    for part in ("shift", "scale"):  # as they were called before nodes had types
-        if part in weights:
-            weights[f"scales.0.{part}"] = weights.pop(part)
     kinds = kinds_of({part.name: shape_of(part) for part in types}, settings.model, modules)
     neighbors = settings.model.neighbors == "mean"
-    _check_weights(weights, joined(kinds) if neighbors else kinds, neighbors)
-    network = Network(kinds, settings.model, measure, settings.streams)
-    network.set_weights(weights)
-    return network
+    _check_weights(_weights(arrays), joined(kinds) if neighbors else kinds, neighbors)
+    return Network(kinds, settings.model, measure, settings.streams)
 
 
 def _check_weights(weights: Arrays, kinds: Sequence[Kind], neighbors: bool) -> None:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from glace.errors import InputError
 from glace.estimator.alignment import aligned, widened
 from glace.estimator.fitting import Fitting
-from glace.estimator.parts import with_identities
 from glace.estimator.settings import Settings
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
@@ -78,7 +77,7 @@ def updated(
         raise InputError("the graph must be directed or undirected as that of the training was")
     began, before, old = time.perf_counter(), model.embedding_, model.network_
     settings = model.settings().changed(model.choice_.options)
-    graph = with_identities(graph, settings.model)
+    graph = model._as_fitted(graph)
     changed, came = aligned(graph, model), before.ids.find(graph.ids.array) < 0
     with using_threads(settings.run.threads):
         ordered, back = changed.graph.in_id_order()
