@@ -73,7 +73,10 @@ def test_junk_is_refused(tmp_path_factory, junk):
         ({"method": "other"}, "not a usable model file"),
         ({"options": {"dim": 0}}, "not a usable model file: dim must be"),
         ({"options": {"surprise": 1}}, "not a usable model file"),
-        ({"types": [{"name": "", "nodes": 9, "width": 10**12, "sparse": True}]}, "have the shape .*, not the stated one"),
+        (
+            {"types": [{"name": "", "nodes": 9, "width": 10**12, "sparse": True}]},
+            "have the shape .*, not the stated one",
+        ),
         ({"dissimilarity": "cosine"}, "unknown dissimilarity"),
     ],
 )
