@@ -314,6 +314,11 @@ def test_nodes_of_a_type_or_label():
         == graph.has_label("word").tolist()
         == [False, True, True, False, False]
     )
+    other = Categories.of(["x", "y", "x", "y", "x"])
+    both = make(labels=other, node_types=TYPED).among("x", "word")
+    assert both is not None
+    assert both.tolist() == [False, False, True, False, False]
+    assert graph.among(None, None) is None
     assert TYPED.array().to_pylist() == ["meaning", "word", "word", None, "meaning"]
     for ask, match in (
         (lambda: graph.has_type("verb"), "no type 'verb'; there are meaning, word"),

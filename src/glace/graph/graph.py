@@ -192,6 +192,12 @@ class Graph:
         """(n,) whether a node is of this type; a type that no node can have raises."""
         return _of_category(self.node_types, name, "type")
 
+    def among(self, label: str | None, node_type: str | None) -> npt.NDArray[np.bool_] | None:
+        """(n,) whether a node has this label and this type, where they are given; None where neither is."""
+        asked = [] if label is None else [self.has_label(label)]
+        asked += [] if node_type is None else [self.has_type(node_type)]
+        return np.logical_and.reduce(asked) if asked else None
+
     def joined_types(self, symmetric: bool) -> npt.NDArray[np.bool_] | None:
         """(T + 1, T + 1) whether edges lead from a type to another, nodes without one last; None without types."""
         joined = self._joined_types
