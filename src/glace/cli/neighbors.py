@@ -63,9 +63,16 @@ def neighbors(
     filters = [name for name, value in (("--label", label), ("--type", node_type)) if value is not None]
     among = _of_graph(graph, model, filters[0]).among(label, node_type) if filters else None
     places, near = embedding.nearest_to(queries, k, by, measure, exclude, among)
-    answers = _answers(embedding, queries, places.tolist(), near, None if graph is None else graph.node_types)
-    typed = graph is not None and graph.node_types is not None
-    columns = [*(["of"] if of else []), "id", *(["type"] if typed else []), "dissimilarity", "probability"]
+    types = None if graph is None else graph.node_types
+    answers = _answers(embedding, queries, places.tolist(), near, types)
+    there = {
+        "of": of is not None,
+        "id": True,
+        "type": types is not None,
+        "dissimilarity": True,
+        "probability": True,
+    }
+    columns = [name for name, is_there in there.items() if is_there]
     shown = [
         [str(each[name]) if name in ("of", "id") else each[name] for name in columns] for each in answers
     ]
