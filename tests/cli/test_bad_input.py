@@ -333,6 +333,7 @@ def no_work(monkeypatch):
     for reader in (
         "estimator.model_file.load_model",
         "estimator.model_file.load_embedding",
+        "estimator.model_file.load_with_graph",
         "graph.io.read_tables",
     ):
         monkeypatch.setattr(f"glace.{reader}", too_early)
@@ -631,7 +632,9 @@ def break_down(*_, **__):
     raise RuntimeError("first line\nsecond line")
 
 
-@pytest.mark.parametrize("place", ["glace.estimator.model_file.load_embedding", "glace.files.check_writable"])
+@pytest.mark.parametrize(
+    "place", ["glace.estimator.model_file.load_with_graph", "glace.files.check_writable"]
+)
 def test_a_fault_of_our_own(refused, monkeypatch, place):
     monkeypatch.delenv("GLACE_DEBUG", raising=False)
     monkeypatch.setattr(place, break_down)
@@ -641,7 +644,7 @@ def test_a_fault_of_our_own(refused, monkeypatch, place):
 
 def test_a_fault_is_raised_for_those_who_look_for_it(folder, monkeypatch):
     monkeypatch.setenv("GLACE_DEBUG", "1")
-    monkeypatch.setattr("glace.estimator.model_file.load_embedding", break_down)
+    monkeypatch.setattr("glace.estimator.model_file.load_with_graph", break_down)
     with pytest.raises(RuntimeError, match="first line"):
         run(["export", "people.glace", "-o", "out.csv"])
 

@@ -183,3 +183,22 @@ def test_parts_that_do_not_fit_are_refused(change, message):
     parts = {"ids": e.ids, "mean": e.mean, "variance": e.variance, "dissimilarity": e.dissimilarity} | change
     with pytest.raises(InputError, match=message):
         Embedding(**parts)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_types_are_written_and_not_read_back(tmp_path, ending):
+    before, path = embedding(), tmp_path / f"e.{ending}"
+    write_embedding(before, path, ["word", None, "meaning"])
+    after = read_embedding(path)
+    np.testing.assert_array_equal(after.mean, before.mean)
+    assert list(after.ids) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("types", "match"),
+    [(["word"], "1 types for 3 nodes; give one"), ([1, 2, 3], "types must be strings or None")],
+)
+def test_types_that_cannot_be_written(tmp_path, types, match):
+    with pytest.raises(InputError, match=match):
+        write_embedding(embedding(), tmp_path / "e.parquet", types)
+    assert list(tmp_path.iterdir()) == []

@@ -292,3 +292,38 @@ def test_what_is_stored_behind_the_last_row_is_no_entry():
 
 def test_categories_can_be_listed():
     assert list(Categories.of(["x", None, "y"])) == ["x", None, "y"]
+
+
+TYPED = Categories(np.array([0, 1, 1, -1, 0], np.int32), ("meaning", "word"))
+
+
+def test_which_types_edges_join():
+    graph = make(np.array([[1, 0], [3, 1], [2, 1]]), np.ones(3), directed=True, node_types=TYPED)
+    ordered = [[False, False, False], [True, True, False], [False, True, False]]
+    joined = graph.joined_types(symmetric=False)
+    assert joined is not None
+    assert joined.tolist() == ordered
+    np.testing.assert_array_equal(graph.joined_types(symmetric=True), joined | joined.T)
+    assert make().joined_types(symmetric=True) is None
+
+
+def test_nodes_of_a_type_or_label():
+    graph = make(labels=TYPED, node_types=TYPED)
+    assert (
+        graph.has_type("word").tolist()
+        == graph.has_label("word").tolist()
+        == [False, True, True, False, False]
+    )
+    other = Categories.of(["x", "y", "x", "y", "x"])
+    both = make(labels=other, node_types=TYPED).among("x", "word")
+    assert both is not None
+    assert both.tolist() == [False, False, True, False, False]
+    assert graph.among(None, None) is None
+    assert TYPED.array().to_pylist() == ["meaning", "word", "word", None, "meaning"]
+    for ask, match in (
+        (lambda: graph.has_type("verb"), "no type 'verb'; there are meaning, word"),
+        (lambda: graph.has_label("verb"), "no label 'verb'; there are meaning, word"),
+        (lambda: make().has_type("word"), "no type 'word'; the graph has none"),
+    ):
+        with pytest.raises(InputError, match=match):
+            ask()

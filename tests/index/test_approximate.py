@@ -77,6 +77,21 @@ def test_fewer_nodes_than_asked_for():
     assert np.isinf(values[:, 3]).all()
 
 
+def test_nodes_that_are_searched_among():
+    """A tenth that lies apart: an index of all nodes would propose none of it."""
+    embedding = clustered(nodes=2000)
+    some = np.arange(2000) % 10 == 3
+    embedding.mean[some] += 8
+    index = Index(embedding, among=some)
+    found, _ = index.nearest_to(embedding, 5)
+    true, _ = embedding.nearest_to(embedding, 5, among=some)
+    assert recall(true, found) > 0.7
+    assert index.recall.share > 0.7
+    assert some[found].all()
+    one = Index(embedding, among=np.arange(2000) == 7)
+    assert (one.nearest_to(embedding, 5)[0] == 7).all()
+
+
 def test_another_measure_and_similarity():
     embedding = clustered(context=True, nodes=500)
     index = Index(embedding, by="similarity", measure="wasserstein2")
@@ -97,6 +112,8 @@ def test_errors(monkeypatch):
         Index(embedding, candidates=0)
     with pytest.raises(InputError, match="by must be edge or similarity, not 'name'"):
         Index(embedding, by="name")
+    with pytest.raises(InputError, match="an index needs at least one node to find; `among` has none"):
+        Index(embedding, among=np.zeros(20, np.bool_))
     with pytest.raises(InputError, match="k must be a whole number of at least 1, not 0"):
         Index(embedding).nearest_to(embedding, 0)
     with pytest.raises(InputError, match="kl needs variances, and these are points; they have `dot` only"):

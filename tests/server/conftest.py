@@ -14,6 +14,7 @@ import glace
 pytest.importorskip("fastapi", reason="the server needs fastapi: pip install '.[serve]'")
 
 from glace.server.answers import Answers
+from tests.conftest import small
 
 TOPICS = {
     "animal": "cat dog fur tail paw",
@@ -43,6 +44,17 @@ def model(graph):
 @pytest.fixture(scope="session")
 def answers(model):
     return Answers(model)
+
+
+@pytest.fixture(scope="session")
+def typed():
+    """What can be asked of a model of words, meanings and an author, in which words are joined to both."""
+    kinds = ["word", "meaning"] * 10 + ["author"]
+    edges = [(a, (a + step) % 20) for a in range(0, 20, 2) for step in (1, 3, 7)] + [(0, 20), (4, 20)]
+    ids, labels = [f"{kind} {place:02}" for place, kind in enumerate(kinds)], ["odd", "even", None] * 7
+    attributes = np.random.default_rng(0).random((21, 6))
+    graph = glace.from_arrays(edges, attributes, ids=ids, labels=labels, node_types=kinds)
+    return Answers(glace.GLACE(**small(dim=4, hidden=8, max_steps=20)).fit(graph))
 
 
 @pytest.fixture(scope="session")

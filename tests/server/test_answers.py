@@ -180,14 +180,14 @@ def test_a_model_without_edges(answers, model, monkeypatch):
     bare.graph = None
     node = bare.node("node 01")
     assert (node["edges"], node["joined"]) == (None, []), "nobody knows"
-    with pytest.raises(InputError, match="keeps no edges and no labels"):
+    with pytest.raises(InputError, match="keeps no edges, labels and types; ask without"):
         bare.neighbors("node 01", unknown=True)
     monkeypatch.setattr(module, "SEARCHED", 10)
     with pytest.raises(InputError, match="the links of all 90 nodes take too long here; name a node"):
         answers.links()
 
 
-def test_new_nodes_by_mixed_columns():
+def test_new_nodes_by_mixed_columns(monkeypatch):
     edges = pd.DataFrame({"source": list("abcd"), "target": list("bcde")})
     nodes = pd.DataFrame({"id": list("abcde"), "size": [1, 2, 3, 4, 5], "town": ["x", "y", "x", "x", "y"]})
     graph = glace.from_tables(edges, nodes, columns={"town": "category"})
@@ -203,3 +203,38 @@ def test_new_nodes_by_mixed_columns():
     asked.model.types_ = (replace(asked.model.types_[0], recipe=None),)
     with pytest.raises(InputError, match="give attributes, names or texts"):
         asked.embed(rows=[{"size": 1}])
+
+
+def test_types(typed, answers):
+    assert typed.facts()["types"] == ["author", "meaning", "word"]
+    assert answers.facts()["types"] == []
+    assert typed.node("author 20")["type"] == "author"
+    assert "type" not in answers.node("node 01")
+    found = typed.neighbors("word 00", 50, node_type="meaning")
+    assert {each["type"] for each in found} == {"meaning"}
+    assert len(found) == 10
+    both = typed.neighbors("word 00", 50, label="odd", node_type="meaning")
+    assert [each["id"] for each in both] == [each["id"] for each in found if each["label"] == "odd"]
+    for link in typed.links(top=1000):
+        assert "word" in {link["source_type"], link["target_type"]}
+        assert link["source_type"] != link["target_type"]
+    assert {each["target_type"] for each in typed.links("word 06", node_type="author")} == {"author"}
+
+
+@pytest.mark.parametrize(
+    ("ask", "match"),
+    [
+        (
+            lambda typed, _: typed.neighbors("word 00", node_type="x"),
+            "no type 'x'; there are author, meaning",
+        ),
+        (
+            lambda typed, _: typed.links("word 00", node_type="word"),
+            "no edge leads from type 'word' to type 'word'",
+        ),
+        (lambda _, plain: plain.neighbors("node 01", node_type="x"), "no type 'x'; the graph has none"),
+    ],
+)
+def test_types_that_are_not_there(typed, answers, ask, match):
+    with pytest.raises(InputError, match=match):
+        ask(typed, answers)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import httpx2 as httpx
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -45,6 +46,21 @@ def test_answers_are_those_of_the_library(client, answers):
     assert reply.json() == answers.embed(texts=["cat dog"], k=2)
     by_rows = client.post("/api/embed", json={"rows": [{"text": "cat dog"}], "k": 2})
     assert by_rows.json() == reply.json()
+
+
+def test_types(typed):
+    client = TestClient(make_app(typed, np.zeros((21, 2), np.float32)), base_url="http://localhost")
+    reply = client.get("/api/neighbors", params={"id": "word 00", "type": "meaning", "label": "odd"})
+    assert reply.json() == typed.neighbors("word 00", label="odd", node_type="meaning")
+    reply = client.get("/api/links", params={"id": "word 00", "type": "meaning"})
+    assert reply.json() == typed.links("word 00", node_type="meaning")
+    refused = client.get("/api/neighbors", params={"id": "word 00", "type": "x"})
+    assert (refused.status_code, refused.json()) == (
+        422,
+        {"error": "no type 'x'; there are author, meaning, word"},
+    )
+    drawn = client.get("/api/map").json()
+    assert (drawn["types"], len(drawn["type_codes"])) == (["author", "meaning", "word"], 112)
 
 
 def test_it_describes_itself(client):

@@ -11,6 +11,7 @@ import pytest
 
 import glace
 from glace.errors import InputError
+from glace.gaussian.layout import principal
 from glace.ids import NodeIds
 from glace.server import page
 from glace.server.answers import Answers
@@ -80,6 +81,11 @@ class Page:
 
     def all(self, selector):
         return self.browser.find_elements("css selector", selector)
+
+    def texts(self, selector):
+        """All at once: the page may redraw a list while its items are asked one by one."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent)"
+        return self.browser.execute_script(script, selector)
 
     def find(self, text):
         """Type into the search box and take what comes first, by keyboard."""
@@ -182,6 +188,28 @@ def test_colours(opened):
     opened.colour_by("plain")
     opened.until(lambda: "Viridis" not in str(opened.traces("trace.marker && trace.marker.colorscale")))
     assert opened.errors() == []
+
+
+def test_types(browser, typed, tmp_path):
+    places = principal(typed.embedding).astype("float32")
+    with running(make_app(typed, places)) as port:
+        opened = Page(browser, f"http://127.0.0.1:{port}/")
+        opened.find("word 06")
+        opened.until(lambda: opened.name() == "word 06")
+        opened.at("#type option[value=meaning]").click()
+        wanted = [each["id"] for each in typed.neighbors("word 06", 8, node_type="meaning")]
+        opened.until(lambda: opened.texts("#nearest .id") == wanted)
+        assert "type\nword\nlabel" in opened.at("#node").text
+        opened.colour_by("type")
+        opened.until(lambda: opened.traces("trace.name")[:3] == ["author", "meaning", "word"])
+        assert opened.errors() == []
+    page.export(typed, map_values(typed, places), tmp_path / "page.html")
+    alone = Page(browser, (tmp_path / "page.html").as_uri())
+    alone.find("word 06")
+    alone.until(lambda: alone.name() == "word 06")
+    assert alone.texts("#likely .id") == [each["target"] for each in typed.links("word 06", 5)]
+    assert "type\nword\nlabel" in alone.at("#node").text
+    assert not alone.at("#of-type").is_displayed()
 
 
 def test_names_are_shown_as_they_are(opened):

@@ -16,12 +16,13 @@ def export(
     ],
     quiet: Quiet = False,
 ) -> None:
-    """Write the Gaussians of all nodes: id, mean, variance."""
-    from glace.estimator.model_file import load_embedding
+    """Write the Gaussians of all nodes: id, type if there are types, mean, variance."""
+    from glace.estimator.model_file import load_with_graph
     from glace.gaussian.embedding_file import check_ending, write_embedding
 
     check_outputs(output, inputs=[model])
     check_ending(output)
-    embedding = load_embedding(model)
-    write_embedding(embedding, output)
+    embedding, graph = load_with_graph(model)
+    types = None if graph is None or graph.node_types is None else graph.node_types.array()
+    write_embedding(embedding, output, types)
     Screen(quiet).say(f"wrote {output}: {embedding!r} ({file_size(output)})")

@@ -12,6 +12,7 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.estimator.estimator import GLACE
+    from glace.index.links import Links
 
 
 def links(
@@ -20,6 +21,12 @@ def links(
         str | None, typer.Argument(help="Edges of this node only; else of the whole graph.")
     ] = None,
     top: Annotated[int, typer.Option(help="How many.")] = 100,
+    node_type: Annotated[
+        str | None,
+        typer.Option(
+            "--type", help="Edges of NODE to nodes of this type only; else those with an end of it."
+        ),
+    ] = None,
     edges: Annotated[
         Path | None,
         typer.Option(help="Table of known edges, for a model that has none: fitted on a graph folder."),
@@ -36,10 +43,9 @@ def links(
 ) -> None:
     """Show the most probable edges that the graph does not have, of one node or of all.
 
+    Where nodes have types, only types that edges join are joined.
     Probabilities are calibrated on held-out edges; they are those of a pair drawn from as many edges as others.
     """
-    import pyarrow as pa
-
     from glace.estimator.model_file import load_model
     from glace.records import Record, provenance
 
@@ -51,14 +57,12 @@ def links(
         found = fitted.links(
             None if node is None else fitted.embedding_.ids.parse(node),
             top=top,
+            node_type=node_type,
             known=known,
             approximate=approximate,
             progress=progress,
         )
-    kind = fitted.embedding_.ids.array.type
-    ends = {name: pa.array(getattr(found, name), kind) for name in ("source", "target")}
-    figures = {name: each for name, each in found._asdict().items() if name not in ends and each is not None}
-    table = pa.table({**ends, **figures})
+    table = _table(found, fitted.embedding_.ids.array.type)
     show_pairs(table, output, screen)
     worth = fitted.calibration_
     if worth is not None:
@@ -72,6 +76,16 @@ def links(
     if json:
         values = {"links": table.to_pylist(), "calibration": worth and worth.to_json()}
         Record("links", values, provenance(model=str(model))).write(json)
+
+
+def _table(found: "Links", kind: Any) -> Any:
+    """The columns there are, both ends and their types first."""
+    import pyarrow as pa
+
+    columns = {name: each for name, each in found._asdict().items() if each is not None}
+    stated = {"source": kind, "target": kind, "source_type": pa.string(), "target_type": pa.string()}
+    ends = {name: pa.array(columns.pop(name), kind) for name, kind in stated.items() if name in columns}
+    return pa.table({**ends, **columns})
 
 
 def _known(model: "GLACE", path: Path, no_header: bool) -> Any:

@@ -11,6 +11,7 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.gaussian.embedding import Embedding
+    from glace.graph.categories import Categories
     from glace.graph.graph import Graph
 
 
@@ -33,6 +34,7 @@ def neighbors(
         bool, typer.Option("--unknown", help="Leave out the nodes that NODE has an edge to already.")
     ] = False,
     label: Annotated[str | None, typer.Option(help="Nodes with this label only.")] = None,
+    node_type: Annotated[str | None, typer.Option("--type", help="Nodes of this type only.")] = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -58,10 +60,19 @@ def neighbors(
         )
         joined = [] if known is None else row_of(known, place).tolist()
         queries, exclude = embedding.take(np.array([place])), [[place, *joined]]
-    among = None if label is None else _of_graph(graph, model, "--label").has_label(label)
+    filters = [name for name, value in (("--label", label), ("--type", node_type)) if value is not None]
+    among = _of_graph(graph, model, filters[0]).among(label, node_type) if filters else None
     places, near = embedding.nearest_to(queries, k, by, measure, exclude, among)
-    answers = _answers(embedding, queries, places.tolist(), near)
-    columns = ["of", "id", "dissimilarity", "probability"][0 if of is not None else 1 :]
+    types = None if graph is None else graph.node_types
+    answers = _answers(embedding, queries, places.tolist(), near, types)
+    there = {
+        "of": of is not None,
+        "id": True,
+        "type": types is not None,
+        "dissimilarity": True,
+        "probability": True,
+    }
+    columns = [name for name, is_there in there.items() if is_there]
     shown = [
         [str(each[name]) if name in ("of", "id") else each[name] for name in columns] for each in answers
     ]
@@ -72,19 +83,26 @@ def neighbors(
 
 def _of_graph(graph: "Graph | None", model: Path, option: str) -> "Graph":
     if graph is None:
-        raise InputError(f"{option} needs the edges and labels of the graph, which {model} does not keep")
+        raise InputError(
+            f"{option} needs the edges, labels and types of the graph, which {model} does not keep"
+        )
     return graph
 
 
 def _answers(
-    embedding: "Embedding", queries: "Embedding", places: list[list[int]], near: Any
+    embedding: "Embedding",
+    queries: "Embedding",
+    places: list[list[int]],
+    near: Any,
+    types: "Categories | None",
 ) -> list[dict[str, Any]]:
-    """One row for each answer, the query it answers first."""
+    """One row for each answer, the query it answers first, with its type where nodes have any."""
     odds = embedding.probabilities(near)
     return [
         {
             "of": queries.ids[query],
             "id": embedding.ids[place],
+            **({} if types is None else {"type": types[place]}),
             "dissimilarity": float(near[query, rank]),
             "probability": float(odds[query, rank]),
         }

@@ -17,6 +17,7 @@ from glace.errors import InputError
 from glace.estimator.choice import Choice
 from glace.estimator.embedding import embed_all
 from glace.estimator.fitting import Fitting, inputs_of
+from glace.estimator.link_types import link_types
 from glace.estimator.novelty import Common, Novelty, known_by_rows, known_of
 from glace.estimator.parts import in_words, with_identities
 from glace.estimator.settings import RunConfig, Settings
@@ -31,7 +32,7 @@ from glace.graph.split import HeldOut
 from glace.graph.tables import frame_rows
 from glace.graph.typed import TypeAttributes
 from glace.ids import NodeId, NodeIds
-from glace.index.approximate import Index
+from glace.index.approximate import Indices
 from glace.index.links import Links, likely_links, links_of
 from glace.metrics import Calibration, Odds
 from glace.model.config import ModelConfig
@@ -221,14 +222,18 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         node: NodeId | None = None,
         top: int = 100,
         *,
+        node_type: str | None = None,
         known: Graph | None = None,
         approximate: bool = False,
         progress: Callable[[float], None] | None = None,
     ) -> Links:
         """The most probable edges that the graph does not have, of one node or of all nodes, likeliest first.
 
-        Found by exact search, or with `approximate` by an index. `known` are the edges there are, of the same nodes in
-        the same order, where the model does not keep them: after a fit on a graph folder.
+        Where nodes have types, pairs of types that no edge joins are left out; the types of both ends must then be
+        those of some edge, in its direction if the measure has one. `node_type` asks for edges of the node to nodes of
+        this type only, or for those of the whole graph that have an end of it. Found by exact search, or with
+        `approximate` by an index, for each type one. `known` are the edges there are, of the same nodes in the same
+        order, where the model does not keep them: after a fit on a graph folder.
         """
         self._check_fitted()
         graph = self.graph_ if known is None else known
@@ -241,12 +246,14 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         if graph.ids != embedding.ids:
             raise InputError("the known edges must be of the model's nodes, in their order")
         edges = graph.known_edges(embedding.measure.symmetric)
-        search = Index(embedding).nearest_to if approximate else None
-        if node is None:
-            pairs = likely_links(embedding, edges, top, search, progress)
+        place = None if node is None else embedding.ids.position(node)
+        types = link_types(graph, embedding.measure.symmetric, node_type, place)
+        search = Indices(embedding).nearest_to if approximate else None
+        if place is None:
+            pairs = likely_links(embedding, edges, top, search, progress, types)
         else:
-            pairs = links_of(embedding, edges, embedding.ids.position(node), top, search)
-        return Links.of(embedding, pairs)
+            pairs = links_of(embedding, edges, place, top, search, types)
+        return Links.of(embedding, pairs, types)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
         """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into a file beside it.

@@ -98,7 +98,10 @@ class Embedding:
         exclude: Sequence[NodeId] = (),
         among: npt.NDArray[np.bool_] | None = None,
     ) -> Neighbors:
-        """The k nodes nearest to a node, itself and those to `exclude` left out, by exact search; see `nearest_to`."""
+        """The k nodes nearest to a node, itself and those to `exclude` left out, by exact search; see `nearest_to`.
+
+        Those of one type or label: `among=model.graph_.has_type("word")`, and `has_label` likewise.
+        """
         place = self.ids.position(node)
         left_out = [place, *self.ids.positions(list(exclude)).tolist()]
         rows, near = self.nearest_to(self.take(np.array([place])), k, by, measure, [left_out], among)

@@ -24,11 +24,28 @@ ROWS = 1 << 16
 MATRICES = ("mean", "variance", "context_mean", "context_variance")
 
 
-def write_embedding(embedding: Embedding, path: str | Path) -> None:
-    """Write by the ending of the name: .parquet, .arrow, .npz or .csv."""
+def write_embedding(embedding: Embedding, path: str | Path, types: Any = None) -> None:
+    """Write by the ending of the name: .parquet, .arrow, .npz or .csv.
+
+    `types` (n,), strings or None as in `graph.node_types`, are written beside the ids, for other programs: they are not
+    read back.
+    """
     writer = _by_ending(path, _WRITERS, "written")
+    named = _checked_types(types, len(embedding))
     with replacing(path) as temporary:
-        writer(embedding, temporary)
+        writer(embedding, temporary, named)
+
+
+def _checked_types(types: Any, count: int) -> pa.StringArray | None:
+    if types is None:
+        return None
+    try:
+        named = types if isinstance(types, pa.StringArray) else pa.array(list(types), pa.string())
+    except (pa.ArrowException, TypeError) as problem:
+        raise InputError(f"types must be strings or None, one a node: {problem}") from problem
+    if len(named) != count:
+        raise InputError(f"{len(named):,} types for {count:,} nodes; give one for each node")
+    return named
 
 
 def read_embedding(path: str | Path) -> Embedding:
@@ -66,9 +83,13 @@ def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str
     return known[ending]
 
 
-def as_table(embedding: Embedding) -> pa.Table:
-    """Columns id, certainty, mean and, where there, variance, context_mean, context_variance: lists of fixed size."""
-    columns = {} if embedding.certainty is None else {"certainty": pa.array(embedding.certainty)}
+def as_table(embedding: Embedding, types: pa.StringArray | None = None) -> pa.Table:
+    """Columns id, certainty, mean and, where there, variance, context_mean, context_variance: lists of fixed size.
+
+    Where there are types, they come after the id.
+    """
+    columns = {} if types is None else {"type": types}
+    columns |= {} if embedding.certainty is None else {"certainty": pa.array(embedding.certainty)}
     columns |= {name: _lists(matrix) for name, matrix in matrices(embedding).items()}
     facts = {"dissimilarity": embedding.dissimilarity, **embedding.odds._asdict(), "format_version": VERSION}
     table = pa.table({"id": embedding.ids.array, **columns})
@@ -121,10 +142,10 @@ def _matrix(column: pa.ChunkedArray) -> Any:
     return _numbers(numbers)
 
 
-def _write_parquet(embedding: Embedding, path: Path) -> None:
+def _write_parquet(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
     import pyarrow.parquet as pq
 
-    table = as_table(embedding)
+    table = as_table(embedding, types)
     pq.write_table(table, path, compression="zstd", use_dictionary=False, row_group_size=ROWS)
 
 
@@ -134,8 +155,8 @@ def _read_parquet(path: Path) -> Embedding:
     return from_table(pq.read_table(path))
 
 
-def _write_arrow(embedding: Embedding, path: Path) -> None:
-    table = as_table(embedding)
+def _write_arrow(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
+    table = as_table(embedding, types)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=max(len(table), 1))
 
@@ -145,10 +166,12 @@ def _read_arrow(path: Path) -> Embedding:
         return from_table(pa.ipc.open_file(source).read_all())
 
 
-def _write_npz(embedding: Embedding, path: Path) -> None:
+def _write_npz(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
     strings = embedding.ids.are_strings
     ids = string_array(embedding.ids, "id") if strings else embedding.ids.to_numpy()
     arrays = {"ids": ids, **matrices(embedding)}
+    if types is not None:  # numpy has no missing strings
+        arrays["types"] = string_array((each or "" for each in types.to_pylist()), "type")
     if embedding.certainty is not None:
         arrays["certainty"] = embedding.certainty
     facts = {name: np.array(value) for name, value in embedding.odds._asdict().items()}
@@ -173,16 +196,18 @@ def _numbers(array: Any) -> Any:
     return array.astype(np.float32, copy=False)
 
 
-def _write_csv(embedding: Embedding, path: Path) -> None:
+def _write_csv(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
     from pyarrow import csv
 
-    with csv.CSVWriter(path, _csv_table(embedding, slice(0, 0)).schema) as writer:
+    with csv.CSVWriter(path, _csv_table(embedding, slice(0, 0), types).schema) as writer:
         for part in blocks(len(embedding), ROWS):
-            writer.write_table(_csv_table(embedding, part))
+            writer.write_table(_csv_table(embedding, part, types))
 
 
-def _csv_table(embedding: Embedding, rows: slice) -> pa.Table:
+def _csv_table(embedding: Embedding, rows: slice, types: pa.StringArray | None) -> pa.Table:
     columns = {"id": embedding.ids.array[rows]}
+    if types is not None:
+        columns["type"] = types[rows]
     if embedding.certainty is not None:
         columns["certainty"] = pa.array(embedding.certainty[rows])
     for name, matrix in matrices(embedding).items():

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import scipy.sparse as sp
 
+from glace.disk import blocks
 from glace.errors import InputError
 from glace.ids import plain_array
 
@@ -41,11 +43,26 @@ class Categories:
         code = self.codes[node]
         return self.names[code] if code >= 0 else None
 
-    def equal(self, name: str) -> npt.NDArray[np.bool_]:
-        """(n,) whether a node's category is this one; an unknown name raises."""
+    def code_of(self, name: str, what: str) -> int:
+        """The code of a name; an unknown one raises, `what` saying what it should be: a label, a type."""
         if name not in self.names:
-            raise InputError(f"no label {name!r}; there are {', '.join(self.names)}")
-        return np.asarray(self.codes == self.names.index(name))
+            raise InputError(f"no {what} {name!r}; there are {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def array(self) -> pa.StringArray:
+        """(n,) the names, null where a node has none."""
+        codes = pa.array(self.codes, mask=self.codes < 0)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(self.names, pa.string())).cast(pa.string())
+
+    def joined(self, adjacency: sp.csr_array) -> npt.NDArray[np.bool_]:
+        """(C + 1, C + 1) whether an edge leads from a category to another; the last are nodes that have none."""
+        count = len(self.names) + 1
+        found = np.zeros((count, count), dtype=np.bool_)
+        for part in blocks(adjacency.shape[0]):
+            ends = adjacency.indptr[part.start : part.stop + 1]
+            sources = np.repeat(self.codes[part], np.diff(ends))
+            found[sources, self.codes[adjacency.indices[ends[0] : ends[-1]]]] = True
+        return found
 
     def take(self, nodes: npt.NDArray[np.integer]) -> "Categories":
         """The categories of these nodes, in that order."""

@@ -189,9 +189,26 @@ class Graph:
 
     def has_label(self, name: str) -> npt.NDArray[np.bool_]:
         """(n,) whether a node's label is this one; a label that no node can have raises."""
-        if self.labels is None:
-            raise InputError(f"no label {name!r}; the graph has none")
-        return self.labels.equal(name)
+        return _of_category(self.labels, name, "label")
+
+    def has_type(self, name: str) -> npt.NDArray[np.bool_]:
+        """(n,) whether a node is of this type; a type that no node can have raises."""
+        return _of_category(self.node_types, name, "type")
+
+    def among(self, label: str | None, node_type: str | None) -> npt.NDArray[np.bool_] | None:
+        """(n,) whether a node has this label and this type, where they are given; None where neither is."""
+        asked = [] if label is None else [self.has_label(label)]
+        asked += [] if node_type is None else [self.has_type(node_type)]
+        return np.logical_and.reduce(asked) if asked else None
+
+    def joined_types(self, symmetric: bool) -> npt.NDArray[np.bool_] | None:
+        """(T + 1, T + 1) whether edges lead from a type to another, nodes without one last; None without types."""
+        joined = self._joined_types
+        return joined | joined.T if symmetric and joined is not None else joined
+
+    @cached_property
+    def _joined_types(self) -> npt.NDArray[np.bool_] | None:
+        return None if self.node_types is None else self.node_types.joined(self.adjacency)
 
     def neighborhoods(self) -> sp.csr_array:
         """(n, n) CSR of the neighbours of each node, whichever way an edge points; two directions add up."""
@@ -247,6 +264,12 @@ class Graph:
         for part in self.ids.contents():
             digest.update(part)
         return digest.hexdigest()
+
+
+def _of_category(categories: Categories | None, name: str, what: str) -> npt.NDArray[np.bool_]:
+    if categories is None:
+        raise InputError(f"no {what} {name!r}; the graph has none")
+    return np.asarray(categories.codes == categories.code_of(name, what))
 
 
 def adjacency_of(

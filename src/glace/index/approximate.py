@@ -38,7 +38,8 @@ class Index:
     """An embedding prepared for approximate search; made anew from the arrays each time, never read from a file.
 
     `candidates` are proposed for each answer, at least `k` of them and by default 50: more find more and take longer.
-    `recall` is measured when the index is made.
+    `among` (n,) is True where a node may be an answer; the others are not in the index, as a type that lies apart would
+    else be drowned by the rest. `recall` is measured when the index is made.
     """
 
     def __init__(
@@ -49,14 +50,20 @@ class Index:
         candidates: int = 50,
         seed: int = 0,
         threads: int = 1,
+        among: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         if candidates < 1:
             raise InputError(f"candidates must be at least 1, not {candidates}")
+        self.among = np.ones(len(embedding), np.bool_) if among is None else among
+        self.nodes = np.flatnonzero(self.among)
+        if not len(self.nodes):
+            raise InputError("an index needs at least one node to find; `among` has none")
         self.embedding, self.by, self.candidates, self.threads = embedding, by, candidates, threads
         self.measure = embedding.measure_of(measure)
         self.roles = embedding.roles_by(self.measure, by)
-        self._space = Space.of(self.measure, self.roles.target)
-        self._graph = self._built(self._space.targets(self.roles.target))
+        targets = self.roles.target if among is None else self.roles.target[self.nodes]
+        self._space = Space.of(self.measure, targets)
+        self._graph = self._built(self._space.targets(targets))
         self.recall = self._recall(Streams(seed).numpy("recall of the index"))
 
     def _built(self, points: npt.NDArray[np.float32]) -> Any:
@@ -84,12 +91,12 @@ class Index:
     ) -> tuple[Places, Values]:
         left_out = [] if exclude is None else [np.asarray(each, dtype=np.int64) for each in exclude]
         wanted = max(self.candidates, k) + max((len(each) for each in left_out), default=0)
-        proposed = self._proposed(queries, min(wanted, len(self.embedding)))
+        proposed = self._proposed(queries, min(wanted, len(self.nodes)))
         for row, each in zip(proposed, left_out, strict=False):
             row[np.isin(row, each)] = -1
         query, rank = np.nonzero(proposed >= 0)
         place = proposed[query, rank]
-        best = Best(len(proposed), min(k, len(self.embedding)))
+        best = Best(len(proposed), min(k, len(self.nodes)))
         own, others = wide(queries), wide(self.roles.target[place])
         best.add(query, place, np.asarray(self.measure.direct(own[query], others)))
         return best.places, best.values
@@ -99,16 +106,39 @@ class Index:
         wanted = faiss.SearchParametersHNSW(efSearch=count)
         with _Threads(faiss, self.threads):
             _, found = self._graph.search(self._space.queries(queries), count, params=wanted)
-        return np.asarray(found, dtype=np.int64)
+        return np.where(found >= 0, self.nodes[found], -1)
 
     def _recall(self, generator: np.random.Generator, queries: int = 200, k: int = 10) -> Recall:
         nodes = generator.permutation(len(self.embedding))[:queries]
         sample, own = self.embedding.take(nodes), nodes[:, None].tolist()
-        k = min(k, len(self.embedding) - 1)
-        true, _ = self.embedding.nearest_to(sample, k, self.by, self.measure.name, own)
+        k = max(min(k, len(self.nodes) - 1), 1)
+        true, _ = self.embedding.nearest_to(sample, k, self.by, self.measure.name, own, self.among)
         found, _ = self.nearest_to(sample, k, own)
         hits = [len(np.intersect1d(a, b)) for a, b in zip(true, found, strict=True)]
         return Recall(k, len(nodes), float(np.mean(hits)) / k)
+
+
+class Indices:
+    """An index for each set of nodes that are searched among, made when it is first asked for."""
+
+    def __init__(self, embedding: Embedding) -> None:
+        self.embedding = embedding
+        self._made: dict[bytes, Index] = {}
+
+    def nearest_to(
+        self,
+        queries: Embedding,
+        k: int,
+        exclude: Sequence[Places | Sequence[int]],
+        among: npt.NDArray[np.bool_] | None = None,
+    ) -> tuple[Places, Values]:
+        """As `Index.nearest_to`, among the nodes that are True in `among` (n,), or among all."""
+        if among is not None and not among.any():
+            return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
+        key = b"" if among is None else np.packbits(among).tobytes()
+        if key not in self._made:
+            self._made[key] = Index(self.embedding, among=among)
+        return self._made[key].nearest_to(queries, k, exclude)
 
 
 @dataclass(frozen=True)

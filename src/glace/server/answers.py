@@ -51,6 +51,7 @@ class Answers:
             "dissimilarity": embedding.dissimilarity,
             "edges": None if self.graph is None else self.graph.num_edges,
             "labels": list(self.graph.labels.names) if self.graph and self.graph.labels else [],
+            "types": list(self.graph.node_types.names) if self.graph and self.graph.node_types else [],
             "takes": self.takes,
             "width": self.model.width_,
         }
@@ -105,13 +106,16 @@ class Answers:
         measure: str | None = None,
         unknown: bool = False,
         label: str | None = None,
+        node_type: str | None = None,
     ) -> list[Answer]:
-        """The nodes nearest to one, nearest first; see `Embedding.nearest_to`."""
+        """The nodes nearest to one, nearest first, with this label and of this type; see `Embedding.nearest_to`."""
         place = self.place(node)
-        if (unknown or label) and self.graph is None:
-            raise InputError("the model keeps no edges and no labels; ask without `unknown` and `label`")
+        if (unknown or label or node_type) and self.graph is None:
+            raise InputError(
+                "the model keeps no edges, labels and types; ask without `unknown`, `label` and `type`"
+            )
         joined = self._known(place) if unknown else []
-        among = self.graph.has_label(label) if label and self.graph else None
+        among = None if self.graph is None else self.graph.among(label or None, node_type or None)
         own = self.embedding.take(np.array([place]))
         places, far = self.embedding.nearest_to(own, _count(k, "k"), by, measure, [[place, *joined]], among)
         return self._nearest(place, places[0], far[0], measure is None and by == "edge")
@@ -154,19 +158,23 @@ class Answers:
             for (source, target), value, spread, chance in zip(places.tolist(), *columns, strict=True)
         ]
 
-    def links(self, node: str | None = None, top: int = 10) -> list[Answer]:
-        """The most probable edges that are missing, of a node or of the whole graph."""
+    def links(self, node: str | None = None, top: int = 10, node_type: str | None = None) -> list[Answer]:
+        """The most probable edges that are missing, of a node or of the whole graph; see `GLACE.links`."""
         if node is None and len(self.embedding) > SEARCHED:
             raise InputError(
                 f"the links of all {len(self.embedding):,} nodes take too long here; name a node, or use `glace links`"
             )
-        found = self.model.links(
-            None if node is None else self.embedding.ids[self.place(node)], _count(top, "top")
-        )
-        ends = (map(str, column) for column in (found.source, found.target))
-        columns = (*ends, found.dissimilarity.tolist(), found.probability.tolist())
-        names = ("source", "target", "dissimilarity", "probability")
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        place = None if node is None else self.embedding.ids[self.place(node)]
+        found = self.model.links(place, _count(top, "top"), node_type=node_type or None)
+        columns = {
+            "source": map(str, found.source),
+            "target": map(str, found.target),
+            "dissimilarity": found.dissimilarity.tolist(),
+            "probability": found.probability.tolist(),
+        }
+        if found.source_type is not None:
+            columns |= {"source_type": found.source_type, "target_type": found.target_type}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def embed(
         self,
@@ -264,10 +272,12 @@ class Answers:
         return str(self.embedding.ids[place])
 
     def _named(self, place: int) -> Answer:
-        """A node's id with its label and certainty, where there are any."""
+        """A node's id with its label, type and certainty, where there are any."""
         answer: Answer = {"id": self._id(place)}
         if self.graph is not None and self.graph.labels is not None:
             answer["label"] = self.graph.labels[place]
+        if self.graph is not None and self.graph.node_types is not None:
+            answer["type"] = self.graph.node_types[place]
         if self.embedding.certainty is not None:
             answer["certainty"] = float(self.embedding.certainty[place])
         return answer

@@ -95,12 +95,13 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
         measure: Text | None = None,
         unknown: bool = False,
         label: Text | None = None,
+        type: Text | None = None,
     ) -> list[Answer]:
-        return answers.neighbors(id, k, by, measure, unknown, label)
+        return answers.neighbors(id, k, by, measure, unknown, label, type)
 
     @app.get("/api/links")
-    def links(id: Text | None = None, top: int = 10) -> list[Answer]:
-        return answers.links(id, top)
+    def links(id: Text | None = None, top: int = 10, type: Text | None = None) -> list[Answer]:
+        return answers.links(id, top, type)
 
     @app.get("/api/ellipses")
     def ellipses(id: Text, other: Annotated[list[str] | None, Query()] = None) -> list[Answer]:
@@ -136,13 +137,14 @@ def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:
 def map_values(answers: Answers, positions: Positions) -> Answer:
     """All that the map shows, numbers as the base64 of their bytes."""
     embedding, graph = answers.embedding, answers.graph
-    labels = None if graph is None else graph.labels
+    labels, types = (None, None) if graph is None else (graph.labels, graph.node_types)
     return {
         **answers.facts(),
         "ids": [str(each) for each in embedding.ids],
         "x": _packed(positions[:, 0]),
         "y": _packed(positions[:, 1]),
-        "codes": None if labels is None else _packed(labels.codes.astype(np.float32)),
+        "codes": None if labels is None else _packed(labels.codes),
+        "type_codes": None if types is None else _packed(types.codes),
         "certainty": None if embedding.certainty is None else _packed(embedding.certainty),
     }
 

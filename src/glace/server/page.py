@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from glace.errors import InputError
+from glace.estimator.link_types import link_types
 from glace.files import replacing
 from glace.graph.sparse import row_of
-from glace.index.links import no_answer
+from glace.index.links import missing
 from glace.server.answers import Answers, ellipses
 
 PARTS = {"style.css": "text/css", "explore.js": "text/javascript", "plotly.js": "text/javascript"}
@@ -87,9 +88,8 @@ def _all_answers(answers: Answers) -> dict[str, Any]:
     if graph is None:
         return values
     known, around = graph.known_edges(embedding.measure.symmetric), graph.neighborhoods()
-    likely, unlike = embedding.nearest_to(
-        embedding, LIKELY, exclude=[no_answer(known, node) for node in nodes.tolist()]
-    )
+    types = link_types(graph, embedding.measure.symmetric)
+    likely, unlike = missing(embedding, known, nodes, LIKELY, types=types)
     joined = [row_of(around, node).tolist() for node in nodes.tolist()]
     return {
         **values,

@@ -14,6 +14,7 @@ const unpack = (text) =>
   text === null ? null : new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 
 class Served {
+  byType = true;
   async ask(path, parameters, body) {
     const query = new URLSearchParams(parameters);
     const options = body && {
@@ -27,7 +28,7 @@ class Served {
   map() { return this.ask("map"); }
   complete(text) { return this.ask("complete", { q: text, limit: 12 }); }
   node(id) { return this.ask("node", { id }); }
-  nearest(id) { return this.ask("neighbors", { id, k: NEAREST }); }
+  nearest(id, type) { return this.ask("neighbors", { id, k: NEAREST, ...(type ? { type } : {}) }); }
   async likely(id) {
     const found = await this.ask("links", { id, top: LIKELY });
     return found.map((link) => ({ id: link.target, probability: link.probability }));
@@ -45,9 +46,11 @@ class Served {
 class Embedded {
   constructor(data) {
     this.data = { ...data, takes: null };
+    this.byType = false; // it holds the nearest of each node, but not those of each type
     this.places = new Map(data.ids.map((id, place) => [id, place]));
     this.certainty = unpack(data.certainty);
     this.codes = unpack(data.codes);
+    this.types = unpack(data.type_codes);
   }
   map() { return this.data; }
   complete(text) {
@@ -60,9 +63,9 @@ class Embedded {
     return [...starts.sort(shorter), ...holds.sort(shorter)].slice(0, 12);
   }
   named(place) {
-    const code = this.codes ? this.codes[place] : -1;
+    const name = (codes, names) => (codes && codes[place] >= 0 ? names[codes[place]] : null);
     return {
-      id: this.data.ids[place], label: code >= 0 ? this.data.labels[code] : null,
+      id: this.data.ids[place], label: name(this.codes, this.data.labels), type: name(this.types, this.data.types),
       certainty: this.certainty ? this.certainty[place] : undefined,
     };
   }
@@ -91,13 +94,14 @@ class Embedded {
 }
 
 class Atlas {
-  /* The map: one trace a label, or all nodes by certainty; above them the edges and the chosen node. */
+  /* The map: one trace a label or type, or all nodes by certainty; above them the edges and the chosen node. */
   constructor(data, chosen) {
     this.data = data;
     this.x = unpack(data.x);
     this.y = unpack(data.y);
     this.certainty = unpack(data.certainty);
-    this.codes = unpack(data.codes);
+    this.codes = { label: unpack(data.codes), type: unpack(data.type_codes) };
+    this.names = { label: data.labels, type: data.types };
     this.places = new Map(data.ids.map((id, place) => [id, place]));
     this.chosen = chosen;
     this.marked = null;
@@ -105,7 +109,7 @@ class Atlas {
     this.size = data.ids.length > 50000 ? 2.5 : data.ids.length > 5000 ? 4 : 6;
   }
   async draw(colour) {
-    const traces = colour === "label" ? this.byLabel() : [this.byCertainty(colour)];
+    const traces = this.codes[colour] ? this.byCategory(colour) : [this.byCertainty(colour)];
     this.below = traces.length;
     await Plotly.react(this.element, [...traces, this.edges(), this.mark(), this.star()], this.layout(colour), {
       responsive: true, scrollZoom: true, displaylogo: false,
@@ -126,15 +130,15 @@ class Atlas {
       text: places.map((place) => escaped(this.data.ids[place])), hovertemplate: "%{text}<extra></extra>",
     };
   }
-  byLabel() {
+  byCategory(kind) {
     const groups = new Map();
     for (let place = 0; place < this.x.length; place++) {
-      const code = this.codes[place];
+      const code = this.codes[kind][place];
       if (!groups.has(code)) groups.set(code, []);
       groups.get(code).push(place);
     }
     return [...groups.entries()].sort((one, other) => one[0] - other[0]).map(([code, places]) =>
-      this.points(places, escaped(code < 0 ? "no label" : this.data.labels[code]),
+      this.points(places, escaped(code < 0 ? `no ${kind}` : this.names[kind][code]),
         { color: code < 0 ? style("--faint") : PALETTE[code % PALETTE.length] }));
   }
   byCertainty(colour) {
@@ -150,7 +154,7 @@ class Atlas {
     return {
       paper_bgcolor: style("--back"), plot_bgcolor: style("--back"), font: { color: style("--text"), size: 12 },
       margin: { l: 8, r: 8, t: 34, b: 8 }, xaxis: axis, yaxis: { ...axis, scaleanchor: "x" }, dragmode: "pan",
-      hovermode: "closest", showlegend: colour === "label", uirevision: "kept",
+      hovermode: "closest", showlegend: Boolean(this.codes[colour]), uirevision: "kept",
       legend: { itemsizing: "constant", bgcolor: "rgba(0,0,0,0)", font: { size: 11 } },
     };
   }
@@ -274,6 +278,7 @@ class Explorer {
     const data = await this.source.map();
     this.atlas = new Atlas(data, (id) => this.choose(id));
     this.offerColours(data);
+    this.offerTypes(data);
     this.offerDescription(data);
     $("facts").textContent = `${data.nodes.toLocaleString("en")} nodes`
       + (data.edges === null ? "" : `, ${data.edges.toLocaleString("en")} edges`);
@@ -286,10 +291,18 @@ class Explorer {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   }
   offerColours(data) {
-    const offered = { label: data.codes && "label", certainty: data.certainty && "certainty", plain: "nothing" };
+    const offered = {
+      label: data.codes && "label", type: data.type_codes && "type", certainty: data.certainty && "certainty",
+      plain: "nothing",
+    };
     for (const [value, text] of Object.entries(offered)) {
       if (text) $("colour").append(new Option(text, value));
     }
+  }
+  offerTypes(data) {
+    $("of-type").hidden = !data.types.length || !this.source.byType;
+    $("type").append(new Option("all", ""), ...data.types.map((name) => new Option(name, name)));
+    $("type").addEventListener("change", () => this.choose(this.now.id));
   }
   offerDescription(data) {
     const hints = {
@@ -313,7 +326,7 @@ class Explorer {
     const number = this.asked = (this.asked || 0) + 1;
     try {
       const [node, nearest, likely] = await Promise.all([
-        this.source.node(id), this.source.nearest(id),
+        this.source.node(id), this.source.nearest(id, $("type").value),
         Promise.resolve().then(() => this.source.likely(id)).catch(() => []),
       ]);
       const ellipses = await this.source.ellipses(id, nearest.map((each) => each.id));
@@ -332,7 +345,7 @@ class Explorer {
     $("status").hidden = true;
     $("about").hidden = false;
     $("name").textContent = node.id;
-    const facts = { label: node.label, edges: node.edges };
+    const facts = { type: node.type, label: node.label, edges: node.edges };
     $("node").replaceChildren(...Object.entries(facts).filter(([, value]) => value !== undefined && value !== null)
       .flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
     showMeter(node.certainty);
