@@ -512,7 +512,7 @@ COMMANDS = [
     (["update", *TABLES, "--model", "people.glace", "-o", "x.glace", "--stay", "-1"], r"stay must be a finite"),
     (["update", "numbered.csv", "--model", "people.glace", "-o", "x.glace"], r"fitted with attributes, but this"),
     (["export", "people.glace"], r"missing option .*--output.*; see 'glace export --help'"),
-    (["fit", "imdb"], r"no dataset or file 'imdb'; datasets: wordnet-nouns, wordnet, debian, acm, cora-ml"),
+    (["fit", "imdb"], r"no dataset or file 'imdb'; datasets: wordnet-nouns, wordnet-kinds, wordnet, debian, acm"),
     (["datasets", "info", "imdb"], r"no dataset 'imdb'; there are wordnet-nouns"),
     (["datasets", "get", "imdb"], r"no dataset 'imdb'; there are wordnet-nouns"),
     (["datasets", "build", "imdb"], r"no dataset 'imdb'; there are wordnet-nouns"),

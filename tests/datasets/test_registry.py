@@ -29,7 +29,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_every_name_is_found_and_described():
-    assert {"wordnet-nouns", "wordnet", "debian", "acm", *PUBLISHED} == set(datasets.names())
+    assert {"wordnet-nouns", "wordnet-kinds", "wordnet", "debian", "acm", *PUBLISHED} == set(datasets.names())
     for name in datasets.names():
         found = datasets.find(name)
         assert found.name == name
@@ -52,7 +52,8 @@ def test_a_name_may_have_underscores():
 
 def test_an_unknown_name_lists_the_known():
     with pytest.raises(
-        InputError, match="no dataset 'imdb'; there are wordnet-nouns, wordnet, debian, acm, cora-ml"
+        InputError,
+        match="no dataset 'imdb'; there are wordnet-nouns, wordnet-kinds, wordnet, debian, acm, cora-ml",
     ):
         datasets.find("imdb")
 

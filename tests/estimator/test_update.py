@@ -14,7 +14,8 @@ from glace.errors import InputError
 from glace.estimator.alignment import aligned
 from glace.evaluation.link_prediction import link_prediction
 from glace.graph.folder import read_folder, write_folder
-from glace.graph.split import HeldOut, sample_non_edges
+from glace.graph.non_edges import sample_non_edges
+from glace.graph.split import HeldOut
 from glace.ids import NodeIds
 from glace.metrics import brier_score
 

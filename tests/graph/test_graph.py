@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from glace.errors import InputError
 from glace.graph.arrays import from_arrays
+from glace.graph.attributes import checked_matrix
 from glace.graph.categories import Categories
-from glace.graph.graph import Findings, Graph, build, checked_matrix
+from glace.graph.graph import Findings, Graph, build
 from glace.ids import NodeIds
 
 PAIRS = np.array([[0, 1], [1, 2], [2, 1], [0, 1], [3, 3]])

@@ -7,15 +7,13 @@ from hypothesis import strategies as st
 
 import glace
 from glace.errors import FormatError, InputError
+from glace.graph.non_edges import distinct_pairs, hidden_non_edges, sample_non_edges
 from glace.graph.split import (
     HeldOut,
-    _distinct,
-    _hidden_non_edges,
     given_split,
     hide_nodes,
     hold_out,
     reversed_in_training,
-    sample_non_edges,
     split_edges,
 )
 
@@ -74,7 +72,7 @@ def test_too_few_edges_for_a_share_are_refused():
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40))
 def test_repeated_pairs_go_and_the_first_of_each_stays(pairs):
     given_pairs = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    assert [tuple(pair) for pair in _distinct(given_pairs, 6).tolist()] == list(dict.fromkeys(pairs))
+    assert [tuple(pair) for pair in distinct_pairs(given_pairs, 6).tolist()] == list(dict.fromkeys(pairs))
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
@@ -260,7 +258,7 @@ def test_non_edges_of_hidden_nodes_are_drawn_evenly(directed):
     drawn = [
         tuple(pair)
         for seed in range(800)
-        for pair in _hidden_non_edges(graph, 3, 2, np.random.default_rng(seed)).tolist()
+        for pair in hidden_non_edges(graph, 3, 2, np.random.default_rng(seed)).tolist()
     ]
     share = np.array([drawn.count(pair) for pair in possible]) / len(drawn)
     assert set(drawn) == set(possible)
@@ -269,11 +267,11 @@ def test_non_edges_of_hidden_nodes_are_drawn_evenly(directed):
 
 def test_every_non_edge_of_hidden_nodes_can_be_asked_for():
     graph = glace.from_arrays(np.array([[0, 1], [1, 2]]), attributes=np.eye(4))
-    drawn = _hidden_non_edges(graph, 2, 4, np.random.default_rng(0))
+    drawn = hidden_non_edges(graph, 2, 4, np.random.default_rng(0))
     assert as_set(drawn) == {(0, 2), (0, 3), (1, 3), (2, 3)}
     message = "only 4 pairs that are no edge and have a hidden node, but 5 are wanted"
     with pytest.raises(InputError, match=message):
-        _hidden_non_edges(graph, 2, 5, np.random.default_rng(0))
+        hidden_non_edges(graph, 2, 5, np.random.default_rng(0))
 
 
 def test_nodes_cannot_be_hidden_without_attributes_or_edges():

@@ -15,7 +15,8 @@ from glace.baselines.descent import Descent
 from glace.baselines.method import Attributes, check_unseen, with_unseen
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, named
 from glace.gaussian.embedding import Embedding
-from glace.graph.graph import Graph, checked_matrix
+from glace.graph.attributes import checked_matrix
+from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.metrics import link_scores
 from glace.model.encoders import InputShape, NodeNumbers, input_layer

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glace.datasets import tables
+from glace.datasets.kinds import things_and_kinds
 from glace.errors import InputError
 from glace.graph.graph import Graph
 from glace.graph.npz import read_npz
@@ -61,6 +62,13 @@ _DATASETS = (
     Dataset(
         "wordnet-nouns",
         "common nouns of WordNet: things one can see or touch, what they are kinds and parts of, their glosses",
+        _WORDNET_LICENCE,
+        "Princeton WordNet 3.0",
+        "bundled",
+    ),
+    Dataset(
+        "wordnet-kinds",
+        "two types of nodes: things that WordNet's nouns name and the kinds they are of, with their glosses",
         _WORDNET_LICENCE,
         "Princeton WordNet 3.0",
         "bundled",
@@ -126,6 +134,8 @@ def find(name: str) -> Dataset:
 def load(name: str, *, directed: bool = False, data_dir: str | Path | None = None) -> Graph:
     """The graph of this name, from the package or from the data folder (see `data_folder`)."""
     dataset = find(name)
+    if dataset.name == "wordnet-kinds":
+        return things_and_kinds(BUNDLED_FOLDER, directed=directed)
     if dataset.kind == "bundled":
         return tables.read(BUNDLED_FOLDER, dataset.name).graph(directed=directed)
     path = stored(dataset, data_dir)

@@ -91,7 +91,7 @@ class _Sizes:
         model, batch, pool = settings.model, settings.sampling.batch, settings.sampling.pool
         first, second = (model.proximity in (part, "both") for part in ("first", "second"))
         heads, encoders = 1 + gaussian, first + 2 * second
-        width = model.hashed_width or graph.num_attributes
+        width = model.hashed_width or sum(part.width or part.count for part in graph.by_type().parts)
         columns = width * (1 if model.neighbors == "none" else 2)
         self.weights = (
             4.0 * encoders * ((columns + 1) * model.hidden + heads * (model.hidden + 1) * model.dim)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numba
 import numpy as np
-import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator
 
@@ -18,6 +17,7 @@ from glace.estimator.choice import Choice
 from glace.estimator.embedding import embed_all
 from glace.estimator.fitting import Fitting, inputs_of
 from glace.estimator.link_types import link_types
+from glace.estimator.new_nodes import are_texts, chosen_type, rows_as_trained, rows_by_type
 from glace.estimator.novelty import Common, Novelty, known_by_rows, known_of
 from glace.estimator.parts import in_words, with_identities
 from glace.estimator.settings import RunConfig, Settings
@@ -26,16 +26,17 @@ from glace.files import check_writable
 from glace.gaussian.certainty import Known, Reference, Room
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
-from glace.graph.graph import Graph, checked_matrix
+from glace.graph.graph import Graph
 from glace.graph.recipe import Recipe
 from glace.graph.split import HeldOut
 from glace.graph.tables import frame_rows
-from glace.graph.typed import TypeAttributes
+from glace.graph.typed import TypeAttributes, TypedAttributes
 from glace.ids import NodeId, NodeIds
 from glace.index.approximate import Indices
 from glace.index.links import Links, likely_links, links_of
 from glace.metrics import Calibration, Odds
 from glace.model.config import ModelConfig
+from glace.model.inputs import NodeInputs
 from glace.model.network import Network
 from glace.sampling.config import SamplingConfig
 from glace.training import checkpoint as checkpoints
@@ -186,26 +187,37 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         of strings) need a model that was fitted on texts. Ids are 0, 1, ... if not given.
         """
         self._check_fitted()
-        kind, part = self._part(node_type)
+        if isinstance(attributes, TypedAttributes):
+            return self._transform_types(attributes, ids)
+        kind, part = chosen_type(self.types_, node_type)
         if hasattr(attributes, "__arrow_c_stream__"):
             own, attributes, _ = frame_rows(attributes, part.names, part.recipe)
             ids = own.array if ids is None else ids
-        matrix = _matrix(attributes, part)
-        names = NodeIds.numbered(matrix.shape[0]) if ids is None else NodeIds(ids)
-        if len(names) != matrix.shape[0]:
-            raise InputError(f"{len(names):,} ids for {matrix.shape[0]:,} rows of attributes; give one a row")
+        matrix = rows_as_trained(attributes, part)
+        return self._transformed(self.network_.inputs_of(kind, matrix), matrix, ids)
+
+    def _transform_types(self, attributes: TypedAttributes, ids: Any) -> Embedding:
+        """Nodes of several types at once."""
+        matrices = rows_by_type(attributes, self.types_)
+        inputs = self.network_.inputs(matrices, None, attributes.kinds, attributes.places)
+        return self._transformed(inputs, attributes, ids)
+
+    def _transformed(self, inputs: NodeInputs, attributes: Any, ids: Any) -> Embedding:
+        names = NodeIds.numbered(len(inputs)) if ids is None else NodeIds(ids)
+        if len(names) != len(inputs):
+            raise InputError(f"{len(names):,} ids for {len(inputs):,} rows of attributes; give one a row")
         with using_threads(self.settings().run.threads):
-            nodes = embed_all(self.network_, self.network_.inputs_of(kind, matrix), np.empty)
-            return self._embedding(names, *nodes, known_by_rows(matrix), np.empty)
+            nodes = embed_all(self.network_, inputs, np.empty)
+            return self._embedding(names, *nodes, known_by_rows(attributes), np.empty)
 
     def novelty(self, attributes: Any, node_type: str | None = None) -> Novelty:
         """How unlike the nodes of the training graph these are; `attributes` as `transform` takes them."""
         self._check_fitted()
-        kind, part = self._part(node_type)
+        kind, part = chosen_type(self.types_, node_type)
         if hasattr(attributes, "__arrow_c_stream__"):
             attributes = frame_rows(attributes, part.names, part.recipe).values
-        texts = attributes if _is_texts(attributes) else None
-        matrix, common = _matrix(attributes, part), self.commons_[kind]
+        texts = attributes if are_texts(attributes) else None
+        matrix, common = rows_as_trained(attributes, part), self.commons_[kind]
         if common is None or self.reference_ is None:
             raise InputError(
                 "the model does not know what is common: it was saved by an older glace; fit it anew"
@@ -356,57 +368,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     def type_of(self, node_type: str | None = None) -> TypeAttributes:
         """What is known of the attributes of a type of nodes, or of all where these are of one."""
         self._check_fitted()
-        return self._part(node_type)[1]
-
-    def _part(self, node_type: str | None) -> tuple[int, TypeAttributes]:
-        """Which type new nodes are of, and what is known of its attributes."""
-        names = [part.name for part in self.types_]
-        if node_type is None and len(names) > 1:
-            raise InputError(
-                f"the model has several types of nodes; say of which these are: {', '.join(names)}"
-            )
-        wanted = names[0] if node_type is None else node_type
-        if wanted not in names:
-            there = "its nodes have no types" if names == [""] else f"there are {', '.join(names)}"
-            raise InputError(f"the model has no type {wanted!r} with attributes of its own; {there}")
-        return names.index(wanted), self.types_[names.index(wanted)]
-
-
-def _matrix(attributes: Any, part: TypeAttributes) -> Any:
-    """Attributes or texts of nodes of a type, as the network was trained on them."""
-    matrix = _as_trained(_vectors(attributes, part), part)
-    if matrix.shape[0] == 0:
-        raise InputError("no rows of attributes came; give at least one node to embed")
-    return matrix
-
-
-def _vectors(attributes: Any, part: TypeAttributes) -> Any:
-    if not _is_texts(attributes):
-        return checked_matrix(attributes)
-    vocabulary = None if part.recipe is None else part.recipe.vocabulary
-    if vocabulary is None:
-        wanted = (
-            "a matrix of attributes" if part.recipe is None else "a table with the columns of the training"
-        )
-        raise InputError(f"the model was not fitted on texts; give {wanted}")
-    return vocabulary.attributes(list(attributes))
-
-
-def _as_trained(matrix: Any, part: TypeAttributes) -> Any:
-    if part.width is None:
-        whose = "" if part.name == "" else f" of type {part.name!r}"
-        raise InputError(
-            f"the model was fitted without attributes{whose}: a node is known to it by its identity alone, "
-            "and new nodes cannot be embedded; fit on a graph with attributes"
-        )
-    if matrix.shape[1] != part.width:
-        raise InputError(
-            f"the model was fitted on {part.width:,} attributes, but these have {matrix.shape[1]:,}; "
-            "give the same columns in the same order"
-        )
-    if part.sparse:
-        return sp.csr_array(matrix)
-    return matrix.toarray() if sp.issparse(matrix) else matrix
+        return chosen_type(self.types_, node_type)[1]
 
 
 def _moved(held_out: HeldOut | None, places: Any) -> HeldOut | None:
@@ -423,9 +385,3 @@ def check_graph(graph: Any) -> None:
             f"fit takes a Graph, not {type(graph).__name__}; make one with glace.from_arrays, glace.from_tables, "
             "glace.read_tables or glace.datasets.load"
         )
-
-
-def _is_texts(attributes: Any) -> bool:
-    if isinstance(attributes, str):
-        raise InputError("give a list of texts, not one string")
-    return isinstance(attributes, list | tuple) and all(isinstance(each, str) for each in attributes)

@@ -19,6 +19,7 @@ from glace.estimator.fitting import shape_of
 from glace.estimator.novelty import Common
 from glace.estimator.parts import Modules, in_words
 from glace.estimator.settings import Settings
+from glace.estimator.type_arrays import of_type, pack_type, types_of, under, under_type
 from glace.estimator.variants import ESTIMATORS
 from glace.files import sha256_of
 from glace.gaussian.certainty import Reference
@@ -33,10 +34,8 @@ from glace.gaussian.embedding_file import (
 )
 from glace.graph.categories import Categories
 from glace.graph.graph import Graph
-from glace.graph.recipe import Recipe
 from glace.graph.sparse import bad_weights, check_sparse
 from glace.graph.split import HeldOut
-from glace.graph.text import TextVocabulary
 from glace.graph.typed import TypeAttributes
 from glace.ids import NodeIds
 from glace.metrics import Calibration, Odds
@@ -58,7 +57,7 @@ def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
     size = sum(matrix.nbytes for matrix in matrices(model.embedding_).values())
     arrays = {f"weights|{name}": array for name, array in model.network_.weights().items()}
     for kind, part in enumerate(model.types_):
-        arrays |= {_of_type(kind) + name: array for name, array in _pack_type(part).items()}
+        arrays |= {of_type(kind) + name: array for name, array in pack_type(part).items()}
     if model.graph_ is not None:
         arrays |= _pack_graph(model.graph_)
     if model.held_out_ is not None:
@@ -94,7 +93,7 @@ def load_model(path: str | Path, encoder: Any = None) -> GLACE:
         model = ESTIMATORS[metadata["method"]](**metadata["options"])
         model.choice_ = Choice.from_json(metadata["choice"])
         settings = model.settings().changed(model.choice_.options)
-        model.types_ = _types(metadata, arrays)
+        model.types_ = types_of(metadata, arrays)
     modules = _modules(settings, encoder)
     model.set_params(encoder=settings.model.encoder if encoder is None else encoder)
     with _usable(path):
@@ -211,44 +210,6 @@ def _metadata(model: GLACE) -> dict[str, Any]:
     }
 
 
-def _types(metadata: dict[str, Any], arrays: Arrays) -> tuple[TypeAttributes, ...]:
-    stated = metadata.get("types")
-    if stated is None:  # files of before nodes had types
-        width, has_attributes = int(metadata["width"]), bool(metadata["has_attributes"])
-        stated = [
-            {
-                "name": "",
-                "nodes": width,
-                "width": width if has_attributes else None,
-                "sparse": metadata["sparse"],
-            }
-        ]
-    return tuple(_type(each, _under_type(kind, arrays)) for kind, each in enumerate(stated))
-
-
-def _type(stated: dict[str, Any], arrays: Arrays) -> TypeAttributes:
-    name, count, width = str(stated["name"]), int(stated["nodes"]), stated["width"]
-    if width is None:
-        return TypeAttributes(name, count)
-    size = (0, int(width))
-    matrix = sp.csr_array(size, dtype=np.float32) if stated["sparse"] else np.empty(size, np.float32)
-    return TypeAttributes(name, count, matrix, _attribute_names(arrays), _recipe(arrays, int(width)))
-
-
-def _of_type(kind: int) -> str:
-    """What the names of a type's arrays begin with."""
-    return "" if kind == 0 else f"type{kind}/"
-
-
-def _under_type(kind: int, arrays: Arrays) -> Arrays:
-    return _under(f"type{kind}", arrays) if kind else arrays
-
-
-def _pack_type(part: TypeAttributes) -> Arrays:
-    arrays = {} if part.recipe is None else part.recipe.to_arrays()
-    return arrays if part.names is None else {**arrays, **pack_strings("columns", part.names)}
-
-
 def _weights(arrays: Arrays) -> Arrays:
     found = {name.partition("|")[2]: array for name, array in arrays.items() if name.startswith("weights|")}
     for part in ("shift", "scale"):  # as they were called before nodes had types
@@ -294,18 +255,6 @@ def _odds(metadata: dict[str, Any], arrays: Arrays) -> Odds:
     return odds_of({"offset": float(sum(float(each) for each in offsets)), **metadata})
 
 
-def _recipe(arrays: Arrays, width: int) -> Recipe | None:
-    if "recipe" in arrays:
-        return Recipe.from_bytes(arrays["recipe"], width)
-    if "idf" not in arrays:
-        return None
-    return Recipe.of_texts(TextVocabulary(tuple(unpack_strings("words", arrays).to_pylist()), arrays["idf"]))
-
-
-def _attribute_names(arrays: Arrays) -> tuple[str, ...] | None:
-    return tuple(unpack_strings("columns", arrays).to_pylist()) if "columns/bytes" in arrays else None
-
-
 def _calibration(metadata: dict[str, Any]) -> Calibration | None:
     """None without held-out edges, and in files of before it was kept."""
     found = metadata.get("calibration")
@@ -339,7 +288,7 @@ def _graph(ids: NodeIds, metadata: dict[str, Any], arrays: Arrays) -> Graph | No
 
 def _held_out(count: int, arrays: Arrays) -> HeldOut | None:
     """Which pairs training did not see; None where none were held out, and in files of before they were kept."""
-    found = _under("held_out", arrays)
+    found = under("held_out", arrays)
     if not found:
         return None
     held_out = HeldOut(found["edges"], found["non_edges"])
@@ -365,23 +314,19 @@ def _pack_certainty(model: GLACE) -> Arrays:
     )
     for kind, common in enumerate(model.commons_):
         found = {} if common is None else common.to_arrays()
-        arrays |= {f"{_of_type(kind)}common/{name}": array for name, array in found.items()}
+        arrays |= {f"{of_type(kind)}common/{name}": array for name, array in found.items()}
     return arrays
 
 
 def _set_certainty(model: GLACE, arrays: Arrays) -> None:
     """What certainty and novelty are told by; files of before they were have neither."""
-    reference = _under("reference", arrays)
+    reference = under("reference", arrays)
     model.reference_ = Reference.from_arrays(reference, model.embedding_.mean.shape[1]) if reference else None
     commons: list[Common | None] = []
     for kind, part in enumerate(model.types_):
-        found = _under("common", _under_type(kind, arrays)) if reference else {}
+        found = under("common", under_type(kind, arrays)) if reference else {}
         commons.append(Common.from_arrays(found, part.width or 0, part.sparse) if found else None)
     model.commons_ = tuple(commons)
-
-
-def _under(name: str, arrays: Arrays) -> Arrays:
-    return {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
 
 
 def _pack_embedding(embedding: Embedding) -> Arrays:

@@ -18,6 +18,7 @@ from glace.gaussian.embedding import Embedding
 from glace.graph.categories import Categories
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
+from glace.graph.typed import TypedAttributes
 from glace.metrics import link_scores
 
 PARTS = 10
@@ -216,6 +217,8 @@ def _links(graph: Graph) -> sp.csr_array:
 
 
 def _attribute_counts(attributes: Any) -> npt.NDArray[np.integer]:
+    if isinstance(attributes, TypedAttributes):
+        return attributes.row_sizes()
     sparse = sp.issparse(attributes)
     return np.asarray(np.diff(attributes.indptr) if sparse else np.count_nonzero(attributes, axis=1))
 

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 
 from glace.disk import row_blocks
 from glace.errors import InputError
+from glace.graph.attributes import arrays_of, checked_attributes, read_only, row_sizes, storage_of
 from glace.graph.categories import Categories
 from glace.graph.recipe import Recipe
-from glace.graph.sparse import bad_weights, check_sparse, narrowed, places_of
+from glace.graph.sparse import bad_weights, narrowed, places_of
 from glace.graph.typed import ByType, TypeAttributes, TypedAttributes, identity
 from glace.ids import NodeIds
 
@@ -129,7 +130,7 @@ class Graph:
             return "no attributes"
         if isinstance(self.attributes, TypedAttributes):
             return ", ".join(part.text() for part in self.attributes.parts)
-        return f"{self.num_attributes:,} {_storage(self.attributes)} attributes"
+        return f"{self.num_attributes:,} {storage_of(self.attributes)} attributes"
 
     def features(self) -> sp.csr_array | npt.NDArray[np.float32]:
         """One matrix: the attributes, or the one-hot identity where there are none; types side by side."""
@@ -235,8 +236,8 @@ class Graph:
         attributes = None if self.attributes is None else self.attributes[nodes]
         return replace(
             self,
-            adjacency=_read_only(narrowed(adjacency)),
-            attributes=_read_only(narrowed(attributes) if sp.issparse(attributes) else attributes),
+            adjacency=read_only(narrowed(adjacency)),
+            attributes=read_only(narrowed(attributes) if sp.issparse(attributes) else attributes),
             ids=self.ids.take(nodes),
             labels=self.labels.take(nodes) if self.labels else None,
             node_types=self.node_types.take(nodes) if self.node_types else None,
@@ -252,11 +253,11 @@ class Graph:
             "directed": self.directed,
             "nodes": self.num_nodes,
             "edges": int(self.adjacency.nnz),
-            "attributes": _storage(self.attributes),
+            "attributes": storage_of(self.attributes),
             "columns": self.num_attributes,
         }
         digest = hashlib.sha256(json.dumps(facts).encode())
-        for array in (*_parts(self.adjacency), *_parts(self.attributes)):
+        for array in (*arrays_of(self.adjacency), *arrays_of(self.attributes)):
             for block in row_blocks(array):
                 # The width of an index depends on the size of a matrix and, in scipy, on how it came about.
                 wide = block.astype(np.int64) if block.dtype.kind == "i" else block
@@ -294,7 +295,7 @@ def _merged(
         matrix, unequal = _symmetric(matrix)
         found = replace(found, unequal_directions=unequal)
     matrix.sort_indices()
-    return _read_only(narrowed(matrix)), found
+    return read_only(narrowed(matrix)), found
 
 
 def _symmetric(matrix: sp.csr_array) -> tuple[sp.csr_array, int]:
@@ -343,7 +344,7 @@ def build(
     pairs, weights = pairs[~loops], weights[~loops]
     adjacency, merged = _merged(pairs, weights, count, directed)
     check_sums(adjacency)
-    features = _checked_attributes(attributes, ids)
+    features = checked_attributes(attributes, ids)
     for name, categories in (("labels", labels), ("node types", node_types)):
         if categories is not None and len(categories) != count:
             raise InputError(f"{len(categories):,} {name} for {count:,} nodes; give one for each node")
@@ -354,7 +355,7 @@ def build(
         unequal_directions=merged.unequal_directions,
         self_loops=int(loops.sum()),
         isolated_nodes=int((degree == 0).sum()),
-        empty_attribute_rows=0 if features is None else int((_row_sizes(features) == 0).sum()),
+        empty_attribute_rows=0 if features is None else int((row_sizes(features) == 0).sum()),
     )
     assert attribute_names is None or (features is not None and len(attribute_names) == features.shape[1])
     return Graph(adjacency, features, ids, directed, labels, node_types, recipe, findings, attribute_names)
@@ -370,106 +371,3 @@ def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integ
             f"edge weights must be finite and above 0, but edge {first + 1} "
             f"({source!r} to {target!r}) has {weights[first]}; {int(bad.sum()):,} such in all"
         )
-
-
-def _checked_attributes(attributes: Any, ids: NodeIds) -> Any:
-    """The attributes as read-only float32 CSR or dense array of one finite row per node."""
-    if attributes is None:
-        return None
-    if isinstance(attributes, TypedAttributes):
-        return _read_only(_checked_types(attributes))
-    matrix = checked_matrix(attributes, ids)
-    if matrix.shape[0] != len(ids):
-        raise InputError(
-            f"{matrix.shape[0]:,} rows of attributes for {len(ids):,} nodes; give one row a node"
-        )
-    return _read_only(matrix)
-
-
-def _checked_types(attributes: TypedAttributes) -> TypedAttributes:
-    parts = []
-    for part in attributes.parts:
-        try:
-            matrix = None if part.matrix is None else checked_matrix(part.matrix)
-        except InputError as problem:
-            raise InputError(f"type {part.name!r}: {problem}") from problem
-        parts.append(replace(part, matrix=matrix))
-    return attributes.changed(parts)
-
-
-def checked_matrix(attributes: Any, ids: NodeIds | None = None, first: int = 0) -> Any:
-    """Any matrix of numbers as float32 CSR or dense; a value that is not finite raises, naming its row.
-
-    Of more rows than these, `first` come before.
-    """
-    matrix = _as_float32(attributes)
-    if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise InputError(f"attributes must be a table of rows and columns, but have the shape {matrix.shape}")
-    values = matrix.data if sp.issparse(matrix) else matrix
-    if not np.isfinite(values).all():
-        row = _first_bad_row(matrix)
-        name = f"row {first + row + 1}"
-        if ids is not None and first + row < len(ids):
-            name = f"node {ids[first + row]!r} ({name})"
-        raise InputError(f"attributes must be finite numbers, but {name} has {_bad_value(matrix, row)}")
-    return matrix
-
-
-def _as_float32(attributes: Any) -> Any:
-    if np.iscomplexobj(attributes):
-        raise InputError("attributes must be real numbers, but are complex; give their parts as columns")
-    if sp.issparse(attributes):
-        check_sparse(attributes, "attributes")
-    try:
-        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite and is named below
-            if sp.issparse(attributes):
-                matrix = sp.csr_array(attributes, dtype=np.float32, copy=True)
-                matrix.prune()  # what is stored beyond the last row is no entry
-                matrix.sum_duplicates()
-                matrix.eliminate_zeros()  # else a row of stored zeros would not count as empty
-                return narrowed(matrix)
-            dense = np.array(attributes, dtype=np.float32)
-            dense += 0  # makes -0 to 0: equal attributes must have equal bytes, and so one fingerprint
-            return dense
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"attributes must be numbers: {problem}") from problem
-
-
-def _first_bad_row(matrix: Any) -> int:
-    if sp.issparse(matrix):
-        entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
-        return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-    return int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-
-
-def _bad_value(matrix: Any, row: int) -> float:
-    values = matrix.data[slice(*matrix.indptr[row : row + 2])] if sp.issparse(matrix) else matrix[row]
-    return float(values[~np.isfinite(values)][0])
-
-
-def _row_sizes(matrix: Any) -> npt.NDArray[np.integer]:
-    if isinstance(matrix, TypedAttributes):
-        return matrix.row_sizes()
-    return np.asarray(np.diff(matrix.indptr) if sp.issparse(matrix) else np.count_nonzero(matrix, axis=1))
-
-
-def _storage(matrix: Any) -> str:
-    if matrix is None:
-        return "none"
-    if isinstance(matrix, TypedAttributes):
-        return json.dumps([[part.name, part.count, _storage(part.matrix)] for part in matrix.parts])
-    return "sparse" if sp.issparse(matrix) else "dense"
-
-
-def _parts(matrix: Any) -> tuple[Any, ...]:
-    if matrix is None:
-        return ()
-    if isinstance(matrix, TypedAttributes):
-        return (matrix.kinds, *(array for part in matrix.parts for array in _parts(part.matrix)))
-    return (matrix.indptr, matrix.indices, matrix.data) if sp.issparse(matrix) else (matrix,)
-
-
-def _read_only(matrix: Any) -> Any:
-    for array in _parts(matrix):
-        array.flags.writeable = False
-    return matrix

@@ -10,10 +10,10 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.files import existing
+from glace.graph.attributes import checked_matrix
 from glace.graph.categories import Categories
 from glace.graph.columns import Contents, Where, are_sparse_rows, dense_of, ids_of, sparse_rows_of
 from glace.graph.folder import FolderWriter
-from glace.graph.graph import checked_matrix
 from glace.graph.sparse import index_width_of
 from glace.graph.svmlight import categories_of, svmlight_pieces
 from glace.graph.table_file import SVMLIGHT, TABLES, TableFile, ending_of, summary, table_pieces

@@ -1,7 +1,7 @@
 """What training does not see: edges to be predicted, with as many pairs that are no edges, and whole nodes."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,10 @@ from glace.archive import Member, read_members
 from glace.errors import FormatError, InputError
 from glace.files import existing
 from glace.graph.graph import Graph
+from glace.graph.non_edges import Pairs, distinct_pairs, hidden_non_edges, sample_non_edges
 from glace.graph.thinning import Removable, without_pairs
 
-Pairs = npt.NDArray[np.int64]
-
 ANOTHER_SHARE = "another share, or none (validation_share=0)"
-MOST_ROUNDS = 1000
-"""Of drawing non-edges; one or two are enough unless nearly every pair that can be drawn is an edge."""
 SPLIT_MEMBERS = ("train_edges", "val_edges", "val_ground_truth", "test_edges", "test_ground_truth")
 
 
@@ -69,7 +66,7 @@ class Induction:
 
     visible: Graph
     hidden: Any
-    """(H, D) attributes of the hidden nodes, CSR or dense as the graph's."""
+    """(H, D) attributes of the hidden nodes, CSR or dense as the graph's, or by type."""
     test: HeldOut
     order: npt.NDArray[np.int64]
 
@@ -256,23 +253,24 @@ def _refuse(bad: npt.NDArray[np.bool_], rows: npt.NDArray[Any], name: str, wante
 def _with_only(graph: Graph, pairs: Pairs) -> Graph:
     """The graph with these of its edges, each once even if it is listed again or both ways."""
     one_way = pairs if graph.directed else np.sort(pairs, axis=1)
-    edges = _distinct(one_way, graph.num_nodes)
+    edges = distinct_pairs(one_way, graph.num_nodes)
     return graph.with_edges(edges, np.asarray(graph.adjacency[edges[:, 0], edges[:, 1]]).ravel())
 
 
 def hide_nodes(graph: Graph, share: float, generator: np.random.Generator) -> Induction:
     """Hide a `share` of the nodes, to be embedded from their attributes alone by what the others taught.
 
-    1. round(share * n) nodes are drawn evenly and hidden. The visible graph is that of the other nodes with
-       the edges among them; a visible node that lost all its edges stays.
+    1. round(share * n) nodes are drawn evenly and hidden; of nodes with types, among the n that have attributes. The
+       visible graph is that of the other nodes with the edges among them; a visible node that lost all its edges stays.
     2. The edges to predict are all edges of the graph with at least one hidden node.
     3. As many non-edges are drawn evenly, without repetition, among all pairs of different nodes with at
        least one hidden node that are no edge of the graph: pairs without order, or with it if it is directed.
+       Where nodes have types, such pairs are made of the edges to predict, by other nodes of the same types.
     """
     _check_share(share, "of nodes to hide")
     if graph.attributes is None:
         raise InputError("a hidden node is embedded from its attributes, but the graph has none")
-    order, visible = _hidden_last(graph.num_nodes, share, generator)
+    order, visible = _hidden_last(_described(graph), share, generator)
     whole, kept = graph.take(order), graph.take(order[:visible])
     edges = whole.edges()
     judged = edges[edges.max(axis=1) >= visible]
@@ -281,103 +279,28 @@ def hide_nodes(graph: Graph, share: float, generator: np.random.Generator) -> In
             f"hiding {len(order) - visible:,} of {len(order):,} nodes leaves {kept.num_edges:,} edges to train on "
             f"and {len(judged):,} to predict; wanted at least 1 of each; hide another share"
         )
-    apart = _hidden_non_edges(whole, visible, len(judged), generator)
+    apart = hidden_non_edges(whole, visible, len(judged), generator)
     return Induction(kept, graph.take(order[visible:]).attributes, HeldOut(judged, apart), order)
 
 
-def _hidden_last(count: int, share: float, generator: np.random.Generator) -> tuple[Pairs, int]:
-    """The nodes, visible ones first and both kinds in their order; and how many are visible."""
-    hidden = np.zeros(count, dtype=bool)
-    hidden[generator.permutation(count)[: round(share * count)]] = True
+def _described(graph: Graph) -> npt.NDArray[np.bool_]:
+    """(n,) whether a node has attributes; one of a type without has none to be embedded from."""
+    types = graph.by_type()
+    has = np.array([part.width is not None for part in types.parts])
+    return np.full(graph.num_nodes, has[0]) if types.kinds is None else has[types.kinds]
+
+
+def _hidden_last(
+    described: npt.NDArray[np.bool_], share: float, generator: np.random.Generator
+) -> tuple[Pairs, int]:
+    """The nodes, visible ones first and both kinds in their order; and how many are visible.
+
+    So many of the nodes that are `described`, (n,), are hidden.
+    """
+    able = np.flatnonzero(described)
+    hidden = np.zeros(len(described), dtype=bool)
+    hidden[able[generator.permutation(len(able))[: round(share * len(able))]]] = True
     return np.concatenate([np.flatnonzero(~hidden), np.flatnonzero(hidden)]), int((~hidden).sum())
-
-
-def sample_non_edges(graph: Graph, count: int, generator: np.random.Generator) -> Pairs:
-    """`count` distinct pairs of different nodes, drawn evenly among those that are no edge.
-
-    Where nodes have types, those of a pair are the types of an edge, as often as it occurs: what joins words with
-    meanings is to be told from other pairs of a word and a meaning.
-    """
-    size = graph.num_nodes
-    if graph.node_types is not None:
-        return _typed_non_edges(graph, np.arange(graph.adjacency.nnz), None, count, generator)
-
-    def draw(number: int) -> Pairs:
-        drawn = generator.integers(size, size=(number, 2))
-        return drawn if graph.directed else np.sort(drawn, axis=1)
-
-    possible = size * (size - 1) // (1 if graph.directed else 2) - graph.num_edges
-    return _non_edges(graph, count, possible, draw, "")
-
-
-def _hidden_non_edges(graph: Graph, visible: int, count: int, generator: np.random.Generator) -> Pairs:
-    """`count` distinct pairs as `sample_non_edges`, drawn evenly among those with a node from `visible` on."""
-    size = graph.num_nodes
-    if graph.node_types is not None:
-        start = int(graph.adjacency.indptr[visible])
-        above = np.flatnonzero(graph.adjacency.indices[:start] >= visible)
-        entries = np.concatenate([above, np.arange(start, graph.adjacency.nnz)])
-        return _typed_non_edges(graph, entries, visible, count, generator)
-
-    def draw(number: int) -> Pairs:
-        # (lower, hidden): two hidden nodes come in both orders and one is kept, else they would come twice as often.
-        hidden, other = generator.integers(visible, size, number), generator.integers(size, size=number)
-        drawn = np.column_stack([other, hidden])[other < hidden]
-        turned = graph.directed & (generator.random(len(drawn)) < 0.5)
-        return np.where(turned[:, None], drawn[:, ::-1], drawn)
-
-    pairs = size * (size - 1) - visible * (visible - 1)
-    touching = graph.num_edges - graph.take(np.arange(visible)).num_edges
-    possible = pairs // (1 if graph.directed else 2) - touching
-    return _non_edges(graph, count, possible, draw, " and have a hidden node")
-
-
-def _typed_non_edges(
-    graph: Graph, entries: Pairs, visible: int | None, count: int, generator: np.random.Generator
-) -> Pairs:
-    """`count` distinct pairs made from edges at these `entries`, each end replaced by a node of the same type.
-
-    A node from `visible` on, if that is given, is replaced by such a one.
-    """
-    assert graph.node_types is not None
-    classes = graph.node_types.codes.astype(np.int64) + 1
-    if visible is not None:
-        classes = classes * 2 + (np.arange(len(classes)) >= visible)
-    members, counts = np.argsort(classes, kind="stable"), np.bincount(classes)
-    first = np.cumsum(counts) - counts
-
-    def alike(nodes: Pairs) -> Pairs:
-        kinds = classes[nodes]
-        return np.asarray(members[first[kinds] + generator.integers(counts[kinds])])
-
-    def draw(number: int) -> Pairs:
-        chosen = entries[generator.integers(len(entries), size=number)]
-        places = chosen.astype(graph.adjacency.indptr.dtype)
-        sources = np.searchsorted(graph.adjacency.indptr, places, side="right") - 1
-        drawn = np.column_stack([alike(sources), alike(graph.adjacency.indices[chosen])])
-        return drawn if graph.directed else np.sort(drawn, axis=1)
-
-    return _non_edges(graph, count, count, draw, " and have the types of an edge")
-
-
-def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pairs], kind: str) -> Pairs:
-    """`count` distinct pairs of what `draw` draws that are no edges; of such pairs there are `possible`."""
-    if possible < count:
-        raise InputError(
-            f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are wanted"
-        )
-    found, rounds = np.empty((0, 2), dtype=np.int64), 0
-    while len(found) < count:
-        drawn = draw(2 * count + 16)
-        drawn = drawn[(drawn[:, 0] != drawn[:, 1]) & ~graph.has_edges(drawn)]
-        found = _distinct(np.concatenate([found, drawn]), graph.num_nodes)
-        rounds += 1
-        if rounds == MOST_ROUNDS:
-            raise InputError(
-                f"only {len(found):,} pairs that are no edge{kind} were found in {rounds} rounds of drawing, but "
-                f"{count:,} are wanted: nearly all such pairs are edges"
-            )
-    return found[:count]
 
 
 def _unordered(edges: Pairs, size: int) -> tuple[npt.NDArray[np.int64], Pairs]:
@@ -398,19 +321,3 @@ def _needed(pairs: Pairs, size: int) -> npt.NDArray[np.bool_]:
     needed = np.zeros(len(pairs) + 1, dtype=bool)
     needed[first] = True
     return needed[:-1]
-
-
-def _distinct(pairs: Pairs, size: int) -> Pairs:
-    """The pairs without repetition, in the order of their first occurrence."""
-    keys = pairs[:, 0] * size + pairs[:, 1]
-    # Few are repeated, so only those are put into order with their places: of 3 million keys a plain sort takes
-    # 0.03 s, one that gives the places 0.4 s.
-    ordered = np.sort(keys)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(repeated) == 0:
-        return pairs
-    among = np.flatnonzero(repeated[np.searchsorted(repeated, keys).clip(max=len(repeated) - 1)] == keys)
-    kept = np.ones(len(keys), dtype=bool)
-    kept[among] = False
-    kept[among[np.unique(keys[among], return_index=True)[1]]] = True
-    return np.asarray(pairs[kept])

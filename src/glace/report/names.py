@@ -28,6 +28,7 @@ _DATASETS = {
     "acm": "ACM",
     "wordnet": "WordNet",
     "wordnet-nouns": "WordNet nouns",
+    "wordnet-kinds": "WordNet kinds",
     "debian": "Debian",
 }
 

@@ -5,10 +5,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.estimator.estimator import GLACE
@@ -16,6 +14,7 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.layout import main_axes
 from glace.graph.sparse import row_of
+from glace.server.described import described, takes
 
 MOST = 1000
 """Most answers to one question, pairs in one request, and new nodes at once."""
@@ -53,20 +52,18 @@ class Answers:
             "labels": list(self.graph.labels.names) if self.graph and self.graph.labels else [],
             "types": list(self.graph.node_types.names) if self.graph and self.graph.node_types else [],
             "takes": self.takes,
+            "takes_by_type": self.takes_by_type(),
             "width": self.model.width_,
         }
 
     @property
     def takes(self) -> str | None:
-        """How new nodes can be described: by `texts`, by `names` of attributes, by `attributes`, or not at all.
+        """How new nodes can be described, where they are of one type; of several, `takes_by_type` tells."""
+        return takes(self.model.types_[0]) if len(self.model.types_) == 1 else None
 
-        Mixed columns are described by `rows` of them.
-        """
-        if self.model.width_ is None:
-            return None
-        if self.model.recipe_ is not None:
-            return "texts" if self.model.recipe_.vocabulary is not None else "rows"
-        return "attributes" if self.model.attribute_names_ is None else "names"
+    def takes_by_type(self) -> dict[str, str | None]:
+        """How new nodes of each type that has attributes of its own can be described."""
+        return {part.name: takes(part) for part in self.model.types_ if part.name}
 
     def place(self, node: str) -> int:
         """The position of a node, by its id as text."""
@@ -183,6 +180,7 @@ class Answers:
         names: list[list[str]] | None = None,
         rows: list[dict[str, Any]] | None = None,
         k: int = 10,
+        node_type: str | None = None,
     ) -> list[Answer]:
         """New nodes by what describes them: Gaussian, certainty, novelty, and the known nodes nearest to each."""
         given = [each for each in (texts, attributes, names, rows) if each is not None]
@@ -190,10 +188,10 @@ class Answers:
             raise InputError(f"give one of texts, attributes, names and rows; {len(given)} came")
         if not 1 <= len(given[0]) <= MOST:
             raise InputError(f"give 1 to {MOST:,} new nodes, not {len(given[0]):,}")
-        described = self._described(texts, attributes, names, rows)
+        new_nodes = described(self.model.type_of(node_type), texts, attributes, names, rows)
         with self._encoding:
-            new = self.model.transform(described)
-            novelty = self.model.novelty(described) if self.model.judges_novelty else None
+            new = self.model.transform(new_nodes, node_type=node_type)
+            novelty = self.model.novelty(new_nodes, node_type) if self.model.judges_novelty else None
         places, far = self.embedding.nearest_to(new, _count(k, "k"))
         answers = []
         for row in range(len(new)):
@@ -204,55 +202,12 @@ class Answers:
             answers.append(answer)
         return answers
 
-    def _described(self, texts: Any, attributes: Any, names: Any, rows: Any) -> Any:
-        """What `transform` takes, of the one way that is given."""
-        if rows is not None:
-            return self._by_rows(rows)
-        if names is not None:
-            return self._by_names(names)
-        return texts if attributes is None else _matrix(attributes)
-
-    def _by_rows(self, rows: list[dict[str, Any]]) -> pa.Table:
-        """A table of the model's columns; one that a row does not have is missing in it."""
-        recipe = self.model.recipe_
-        if recipe is None:
-            raise InputError("the model has no mixed columns; give attributes, names or texts")
-        known = recipe.table_names
-        strange = next((name for row in rows for name in row if name not in known), None)
-        if strange is not None:
-            raise InputError(f"no column is called {strange!r}; there are {', '.join(known)}")
-        try:
-            return pa.table({name: pa.array([row.get(name) for row in rows]) for name in known})
-        except (pa.ArrowException, TypeError) as problem:
-            raise InputError(f"the values of a column must be of one kind: {problem}") from problem
-
     def _new_nearest(self, places: Any, far: Any) -> list[Answer]:
         chances = self.embedding.probabilities(far)
         return [
             {**self._named(place), "dissimilarity": float(far[rank]), "probability": float(chances[rank])}
             for rank, place in enumerate(places.tolist())
         ]
-
-    def _by_names(self, names: list[list[str]]) -> sp.csr_array:
-        """Rows of ones where a name stands; other names are not known, and raise."""
-        if self.model.attribute_names_ is None:
-            raise InputError("the model's attributes have no names; give attributes or texts")
-        columns = [[self._column(name) for name in row] for row in names]
-        entries = [(row, column) for row, some in enumerate(columns) for column in sorted(set(some))]
-        places = np.array(entries, np.int64).reshape(-1, 2)
-        return sp.csr_array(
-            (np.ones(len(places), np.float32), (places[:, 0], places[:, 1])),
-            shape=(len(names), len(self.model.attribute_names_)),
-        )
-
-    def _column(self, name: str) -> int:
-        if name not in self._columns:
-            raise InputError(f"no attribute is called {name!r}")
-        return self._columns[name]
-
-    @cached_property
-    def _columns(self) -> dict[str, int]:
-        return {name: column for column, name in enumerate(self.model.attribute_names_ or ())}
 
     def ellipses(self, node: str, others: list[str]) -> list[Answer]:
         """A node and others as ellipses, one standard deviation, in the plane in which their means differ most."""
@@ -302,15 +257,6 @@ def _gaussian(embedding: Embedding, row: int) -> Answer:
     variance = None if embedding.variance is None else embedding.variance[row].tolist()
     certainty = None if embedding.certainty is None else float(embedding.certainty[row])
     return {"mean": embedding.mean[row].tolist(), "variance": variance, "certainty": certainty}
-
-
-def _matrix(rows: list[list[float]]) -> npt.NDArray[np.float32]:
-    widths = {len(row) for row in rows}
-    if len(widths) != 1:
-        raise InputError(
-            f"all rows of attributes need the same width, not {', '.join(map(str, sorted(widths)))}"
-        )
-    return np.array(rows, np.float32)
 
 
 def _count(value: int, name: str) -> int:

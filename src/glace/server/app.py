@@ -43,13 +43,14 @@ class Scored(_Body):
 
 
 class Described(_Body):
-    """New nodes, described in one of four ways."""
+    """New nodes, described in one of four ways; their type, where types have attributes of their own."""
 
     texts: list[str] | None = None
     attributes: list[list[float]] | None = None
     names: list[list[str]] | None = None
     rows: list[dict[str, str | float | bool | None]] | None = None
     k: int = 10
+    type: str | None = None
 
 
 def make_app(answers: Answers, positions: Positions | None = None, hosts: list[str] | None = None) -> FastAPI:
@@ -113,7 +114,7 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
 
     @app.post("/api/embed")
     def embed(body: Described) -> list[Answer]:
-        return answers.embed(body.texts, body.attributes, body.names, body.rows, body.k)
+        return answers.embed(body.texts, body.attributes, body.names, body.rows, body.k, body.type)
 
 
 def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:

@@ -1,0 +1,52 @@
+"""A bundled graph of two types: things that WordNet's nouns name, and the kinds of things that they are.
+
+A thing is a noun that has nothing below it, a kind one that has many things. An edge says that the thing is a kind of
+it, or a part: a poodle is a dog, a mammal, an animal. Both are described by the words of their definitions, each by its
+own.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from glace.datasets import tables
+from glace.graph.graph import Graph
+from glace.graph.tables import from_tables
+
+LEAST = 100
+"""Things below a kind: what has fewer is too special to be asked for."""
+
+
+def things_and_kinds(folder: Path, *, directed: bool = False) -> Graph:
+    """The graph, of the files of "wordnet-nouns" in this folder."""
+    nouns = tables.read(folder, "wordnet-nouns")
+    ids = np.array(nouns.nodes["id"].to_pylist())
+    above = _above(nouns, ids)
+    has_below = np.bincount(above.indices, minlength=len(ids)) > 0
+    of_things = sp.csr_array(above[~has_below])
+    is_kind = np.bincount(of_things.indices, minlength=len(ids)) >= LEAST
+    things, kinds = np.flatnonzero(~has_below), np.flatnonzero(is_kind)
+    pairs = sp.coo_array(of_things[:, kinds])
+    edges = pa.table({"source": ids[things[pairs.row]], "target": ids[kinds[pairs.col]]})
+    texts = {
+        "thing": nouns.nodes.take(np.unique(things[pairs.row])),
+        "kind": nouns.nodes.take(kinds).drop_columns("label"),
+    }
+    return from_tables({("thing", "kind"): edges}, texts=texts, directed=directed)
+
+
+def _above(nouns: tables.Tables, ids: npt.NDArray[np.str_]) -> sp.csr_array:
+    """(n, n) CSR with a 1 where the column is above the row: its kind, or a kind of that, and so on."""
+    place = {name: number for number, name in enumerate(ids.tolist())}
+    ends = [[place[name] for name in nouns.edges[side].to_pylist()] for side in ("source", "target")]
+    shape = (len(ids), len(ids))
+    step = sp.csr_array((np.ones(len(ends[0]), np.int32), tuple(ends)), shape=shape)
+    found = step
+    while True:
+        more = sp.csr_array(((found @ step + step) > 0).astype(np.int32))
+        if more.nnz == found.nnz:
+            return found
+        found = more

@@ -1,0 +1,76 @@
+"""New nodes as requests describe them, to what a model takes."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from glace.errors import InputError
+from glace.graph.typed import TypeAttributes
+
+
+def takes(part: TypeAttributes) -> str | None:
+    """How nodes of a type can be described: by `texts`, by `names` of attributes, by `attributes`, or not at all.
+
+    Mixed columns are described by `rows` of them.
+    """
+    if part.width is None:
+        return None
+    if part.recipe is not None:
+        return "texts" if part.recipe.vocabulary is not None else "rows"
+    return "attributes" if part.names is None else "names"
+
+
+def described(part: TypeAttributes, texts: Any, attributes: Any, names: Any, rows: Any) -> Any:
+    """What `transform` takes, of the one way that is given."""
+    if rows is not None:
+        return _by_rows(part, rows)
+    if names is not None:
+        return _by_names(part, names)
+    return texts if attributes is None else _matrix(attributes)
+
+
+def _by_rows(part: TypeAttributes, rows: list[dict[str, Any]]) -> pa.Table:
+    """A table of the model's columns; one that a row does not have is missing in it."""
+    if part.recipe is None:
+        raise InputError("the model has no mixed columns; give attributes, names or texts")
+    known = part.recipe.table_names
+    strange = next((name for row in rows for name in row if name not in known), None)
+    if strange is not None:
+        raise InputError(f"no column is called {strange!r}; there are {', '.join(known)}")
+    try:
+        return pa.table({name: pa.array([row.get(name) for row in rows]) for name in known})
+    except (pa.ArrowException, TypeError) as problem:
+        raise InputError(f"the values of a column must be of one kind: {problem}") from problem
+
+
+def _by_names(part: TypeAttributes, names: list[list[str]]) -> sp.csr_array:
+    """Rows of ones where a name stands; other names are not known, and raise."""
+    if part.names is None:
+        raise InputError("the model's attributes have no names; give attributes or texts")
+    known = _places(part.names)
+    strange = next((name for row in names for name in row if name not in known), None)
+    if strange is not None:
+        raise InputError(f"no attribute is called {strange!r}")
+    entries = [(row, known[name]) for row, some in enumerate(names) for name in sorted(set(some))]
+    places = np.array(entries, np.int64).reshape(-1, 2)
+    return sp.csr_array(
+        (np.ones(len(places), np.float32), (places[:, 0], places[:, 1])), shape=(len(names), len(part.names))
+    )
+
+
+@lru_cache(maxsize=8)
+def _places(names: tuple[str, ...]) -> dict[str, int]:
+    return {name: column for column, name in enumerate(names)}
+
+
+def _matrix(rows: list[list[float]]) -> npt.NDArray[np.float32]:
+    widths = {len(row) for row in rows}
+    if len(widths) != 1:
+        raise InputError(
+            f"all rows of attributes need the same width, not {', '.join(map(str, sorted(widths)))}"
+        )
+    return np.array(rows, np.float32)
