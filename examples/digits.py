@@ -1,0 +1,60 @@
+"""Images as nodes: handwritten digits, joined to those they look like; new ones are placed by their pixels.
+
+python examples/digits.py [--picture FILE]
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import kneighbors_graph
+
+import glace
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--picture", type=Path)
+picture = parser.parse_args().picture
+
+# 1,797 images of 8 x 8 pixels that come with scikit-learn; each is joined to the five nearest. A fifth is hidden.
+pixels, digits = load_digits(return_X_y=True)
+edges = kneighbors_graph(pixels, 5)
+hidden = np.random.default_rng(0).permutation(len(pixels)) < len(pixels) // 5
+seen = np.flatnonzero(~hidden)
+
+
+def fitted(graph: glace.Graph) -> glace.GLACE:
+    encoder = "image:size=8x8,filters=8"
+    return glace.GLACE(encoder=encoder, dim=16, hidden=64, batch=256, max_steps=300, offset="learned").fit(
+        graph
+    )
+
+
+def right(known: glace.Embedding, answers: np.ndarray, asked: glace.Embedding, truth: np.ndarray) -> float:
+    return float(LogisticRegression(max_iter=2000).fit(known.mean, answers).score(asked.mean, truth))
+
+
+# All images, with all their edges: what there is to reach. Labels are seen by the classifier only.
+whole = fitted(glace.from_arrays(edges, pixels)).embedding_
+best = right(whole.take(seen), digits[seen], whole.take(np.flatnonzero(hidden)), digits[hidden])
+
+# The others alone; the hidden images come without edges, and get their Gaussian from their pixels.
+model = fitted(glace.from_arrays(edges[seen][:, seen], pixels[seen]))
+new = model.transform(pixels[hidden])
+alone = right(model.embedding_, digits[seen], new, digits[hidden])
+print(f"digits told right, of images that were part of the graph: {best:.1%}")
+print(f"of images never seen, by their pixels: {alone:.1%}, which is {alone / best:.1%} of that")
+
+if picture:
+    from matplotlib import pyplot
+
+    nearest, _ = model.embedding_.nearest_to(new.take(np.arange(12)), 5)
+    figure, axes = pyplot.subplots(6, 12, figsize=(9, 4.6), layout="constrained")
+    for column, places in enumerate(nearest):
+        shown = [pixels[hidden][column], *pixels[seen][places]]
+        for row, image in enumerate(shown):
+            axes[row, column].imshow(image.reshape(8, 8), cmap="Blues" if row else "Reds")
+            axes[row, column].set_axis_off()
+    figure.suptitle("Images never seen (red), and below each the five known ones it is placed nearest to")
+    figure.savefig(picture, dpi=110)
