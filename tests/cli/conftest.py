@@ -68,13 +68,16 @@ def folder(prepared, tmp_path, monkeypatch):
 
 @pytest.fixture
 def glace(folder, capsys):
-    """Run a command that must succeed; gives what it printed."""
+    """Run a command; gives what it printed or, of one that must fail with a `code`, what it said."""
 
-    def succeed(*arguments: str) -> str:
+    def call(*arguments: str, code: int = 0) -> str:
         capsys.readouterr()
-        code = run(list(arguments))
+        found = run(list(arguments))
         printed = capsys.readouterr()
-        assert (code, printed.err) == (0, "")
+        assert found == code, printed.err
+        if code:
+            return " ".join(printed.err.split())
+        assert printed.err == ""
         return str(printed.out)
 
-    return succeed
+    return call

@@ -6,7 +6,6 @@ from glace.errors import InputError
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
-from glace.graph.typed import TypedAttributes
 from glace.ids import NodeIds
 from glace.rng import Streams
 
@@ -59,10 +58,6 @@ def check_unseen(graph: Graph, unseen: Attributes | None) -> None:
         raise InputError(
             "the graph has no attributes, so nothing is known of a node it does not have; give it attributes, "
             "or embed its own nodes only"
-        )
-    if isinstance(unseen, TypedAttributes):
-        raise InputError(
-            "types of nodes have attributes of their own here, and this method knows of one type; choose glace or lace"
         )
     if unseen.ndim != 2 or unseen.shape[1] != graph.num_attributes:
         raise InputError(

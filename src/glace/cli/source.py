@@ -96,6 +96,8 @@ class GraphSource:
         tables = self._checked_tables()
         if tables is not None:
             columns = self._kinds(isinstance(tables.attributes, dict))
+            if isinstance(recipe, dict):
+                recipe = {name: each for name, each in recipe.items() if name in (tables.attributes or {})}
             return read_tables(
                 *tables[:2],
                 texts=tables.texts,

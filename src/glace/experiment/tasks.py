@@ -16,6 +16,7 @@ from glace.experiment.methods import GAUSSIAN, Learned, make
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, Split, given_split, hide_nodes, split_edges
+from glace.graph.typed import TypedAttributes
 from glace.records import Record, peak_rss_mb, provenance
 from glace.rng import Streams
 
@@ -131,6 +132,10 @@ def _node_classification(graph: Graph, method: Method, streams: Streams, _: Eval
 
 def _induction(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
     share = 0.1 if wanted.hidden_share is None else wanted.hidden_share
+    if isinstance(graph.attributes, TypedAttributes) and not isinstance(method, Learned):
+        raise InputError(
+            f"types of nodes have attributes of their own here, and {method.name} knows of one type; choose glace or lace"
+        )
     hidden = hide_nodes(graph, share, streams.numpy("hidden nodes"))
     embedding, seconds = _timed(method, hidden.visible, streams, unseen=hidden.hidden)
     scores = link_prediction(embedding, hidden.test)

@@ -1,0 +1,145 @@
+"""Tables of several types from the command line: look, fit, embed, search, go on, evaluate."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from glace import load, load_embedding
+from tests.cli.conftest import FAST
+
+FILES = [
+    "--edges",
+    "user:item=bought.csv",
+    "--attributes",
+    "user=users.csv",
+    "--attributes",
+    "item=items.csv",
+]
+TITLES = ["--column", "item:title=text"]
+FIT = ["fit", *FILES, *TITLES, "--directed", *FAST]
+
+
+@pytest.fixture
+def shop(folder):
+    """40 users and 30 items, both numbered from 0, in three groups; users buy of their own."""
+    rng = np.random.default_rng(0)
+    users, items = np.arange(40), np.arange(30)
+    bought = [(user, item) for user in users for item in items if user % 3 == item % 3 and rng.random() < 0.5]
+    pd.DataFrame(bought, columns=["source", "target"]).to_csv("bought.csv", index=False)
+    ages = pd.DataFrame(
+        {"id": users, "age": 20 + 10 * (users % 3) + rng.random(40), "visits": rng.random(40)}
+    )
+    ages.to_csv("users.csv", index=False)
+    titles = np.array(["red wine", "old cheese", "fresh bread"])[items % 3]
+    pd.DataFrame({"id": items, "title": titles, "price": items % 3 + rng.random(30)}).to_csv(
+        "items.csv", index=False
+    )
+    return folder
+
+
+def test_from_tables_to_answers(glace, shop):
+    assert "of user" in glace("info", *FILES, *TITLES)
+    shown = glace(*FIT, "-o", "m.glace", "--encoder", "user=mlp:layers=8")
+    assert "ids that are not of one type only; nodes are called TYPE:ID: 30" in shown
+    assert "40 user with 2 dense attributes" in shown
+    model = load("m.glace")
+    assert model.encoder == "mlp;user=mlp:layers=8"
+    assert [part.name for part in model.types_] == ["item", "user"]
+    assert "item:title" in glace("info", "m.glace")
+
+    glace(
+        "embed",
+        "m.glace",
+        "--type",
+        "user",
+        "--attributes",
+        "users.csv",
+        "-o",
+        "u.parquet",
+        "--json",
+        "e.json",
+    )
+    frame = pd.read_csv("users.csv")
+    np.testing.assert_array_equal(
+        load_embedding("u.parquet").mean, model.transform(frame, node_type="user").mean
+    )
+    assert len(json.loads((shop / "e.json").read_text())["novelty"]) == 40
+    assert "item:" in glace("neighbors", "m.glace", "--of", "u.parquet", "-k", "1", "--type", "item")
+    assert "error: the model has several types of nodes" in glace(
+        "embed", "m.glace", "--attributes", "users.csv", "-o", "x.parquet", code=2
+    )
+
+
+def test_a_model_goes_on_with_more_nodes_of_a_type(glace, shop):
+    glace(*FIT, "-q", "-o", "m.glace")
+    items = pd.read_csv("items.csv")
+    items.loc[len(items)] = [30, "red wine", None]
+    items.to_csv("items.csv", index=False)
+    shown = glace("update", "--model", "m.glace", *FILES, "--directed", "-o", "n.glace", "--steps", "3")
+    assert "1 new nodes" in " ".join(shown.split()) or "new nodes 1" in " ".join(shown.split())
+    assert "missing values of attributes, taken as unknown: 1" in shown
+    assert len(load("n.glace").embedding_) == 71
+    assert "leave --column out" in glace(
+        "update", "--model", "m.glace", *FILES, *TITLES, "--directed", "-o", "n.glace", code=2
+    )
+    one = ["--edges", "user:item=bought.csv", "--attributes", "user=users.csv", "--directed"]
+    assert "the model was fitted with attributes of type 'item', but this graph comes without" in glace(
+        "update", "--model", "m.glace", *one, "-o", "n.glace", code=2
+    )
+
+
+@pytest.mark.parametrize("method", ["glace", "attributes"])
+def test_all_methods_take_types(glace, shop, method):
+    options = [] if method == "attributes" else ["--option", "max_steps=5", "--option", "neighbors=none"]
+    glace("evaluate", "link-prediction", *FILES, *TITLES, "--method", method, *options, "--json", "r.json")
+    assert 0 <= json.loads((shop / "r.json").read_text())["auc"] <= 1
+
+
+def test_hidden_nodes_of_both_types(glace, shop):
+    settled = ["--option", "max_steps=5", "--option", "dropout=0", "--option", "offset=learned"]
+    glace("evaluate", "induction", *FILES, *TITLES, "--hidden-share", "0.2", *settled, "--json", "r.json")
+    assert 0 <= json.loads((shop / "r.json").read_text())["auc"] <= 1
+    assert "graph2gauss knows of one type; choose glace or lace" in glace(
+        "evaluate", "induction", *FILES, *TITLES, "--method", "graph2gauss", code=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            [*FILES, "--attributes", "more.csv"],
+            "--attributes more.csv: of several, say of which type each is",
+        ),
+        (
+            [*FILES, "--attributes", "user=x.csv"],
+            "--attributes is given twice for user; put them into one file",
+        ),
+        (["--edges", "user=bought.csv"], "edges go from a type to a type, as 'word:synset', not 'user'"),
+        (
+            ["--edges", "bought.csv", *FILES[2:], *TITLES],
+            "bought.csv, row 2: 0 is a node of several types; say of which",
+        ),
+        (
+            [*FILES, "--column", "title=text"],
+            "a column of a type is given as TYPE:NAME=KIND, not 'title=text'",
+        ),
+        ([*FILES, "--column", "shop:title=text"], "columns of type 'shop', which has no table of attributes"),
+        ([*FILES, "--texts", "item=items.csv"], "give attributes or texts of type 'item', not both"),
+        (FILES, "items.csv: attributes must be numbers, but column 'title' holds"),
+        ([*FILES, *TITLES, "--encoder", "shop=mlp"], "for type 'shop'; the graph's types are 'item', 'user'"),
+        ([*FILES, *TITLES, "--encoder", "user=cnn"], "no encoder 'cnn'; there are mlp, image, identity"),
+        (["--edges", "user:item=none.csv"], "none.csv"),
+    ],
+)
+def test_what_is_wrong_is_said(glace, shop, arguments, message):
+    assert message in glace("fit", *arguments, "-o", "x.glace", code=2)
+    assert not (shop / "x.glace").exists()
+
+
+def test_a_graph_folder_holds_one_matrix(glace, shop):
+    assert "a graph folder holds one matrix of attributes" in glace(
+        "convert", *FILES, *TITLES, "-o", "g", code=2
+    )
