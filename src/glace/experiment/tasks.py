@@ -134,7 +134,8 @@ def _induction(graph: Graph, method: Method, streams: Streams, wanted: Evaluatio
     share = 0.1 if wanted.hidden_share is None else wanted.hidden_share
     if isinstance(graph.attributes, TypedAttributes) and not isinstance(method, Learned):
         raise InputError(
-            f"types of nodes have attributes of their own here, and {method.name} knows of one type; choose glace or lace"
+            f"types of nodes have attributes of their own here, and {method.name} knows of one type; choose glace or "
+            "lace"
         )
     hidden = hide_nodes(graph, share, streams.numpy("hidden nodes"))
     embedding, seconds = _timed(method, hidden.visible, streams, unseen=hidden.hidden)
