@@ -306,6 +306,15 @@ def test_the_module_of_the_user_is_not_trained_itself():
     assert not np.array_equal(first, context)
 
 
+def test_a_run_does_not_go_on_with_another_module(tmp_path):
+    case = CASES["own"]
+    options: dict[str, Any] = {"checkpoint": tmp_path / "c", "checkpoint_seconds": 0}
+    case.model(max_steps=3).fit(case.graph, **options)
+    for other in (Own(64), nn.Linear(64, 32)):
+        with pytest.raises(InputError, match="belongs to another run: modules"):
+            case.model(max_steps=3, encoder=other).fit(case.graph, resume=True, **options)
+
+
 def test_the_type_of_new_nodes_is_asked_for():
     case = CASES["two types"]
     model = case.model(max_steps=2).fit(case.graph)

@@ -216,6 +216,10 @@ def test_fingerprints_tell_types_apart():
         for each in ("aabb", "abab")
     ]
     assert graphs[0].fingerprint() != graphs[1].fingerprint()
+    single = [
+        glace.from_arrays([[0, 1], [2, 3]], np.ones((4, 2)), node_types=each) for each in (None, list("aabb"))
+    ]
+    assert single[0].fingerprint() != single[1].fingerprint()
 
 
 def test_files_of_one_matrix_say_so(tmp_path):

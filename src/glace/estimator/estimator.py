@@ -19,7 +19,7 @@ from glace.estimator.fitting import Fitting, inputs_of
 from glace.estimator.link_types import link_types
 from glace.estimator.new_nodes import are_texts, chosen_type, rows_as_trained, rows_by_type
 from glace.estimator.novelty import Common, Novelty, known_by_rows, known_of
-from glace.estimator.parts import in_words, with_identities
+from glace.estimator.parts import fingerprint, in_words, with_identities
 from glace.estimator.settings import RunConfig, Settings
 from glace.estimator.update import Update, checked_stay, checked_steps, updated
 from glace.files import check_writable
@@ -342,6 +342,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         judged_by = None if validation is None else validation.fingerprint()
         data = {"data": graph.fingerprint(), "validation": judged_by}
         run = {"method": self.method, **data, "options": settings.flat()}
+        modules = in_words(self.encoder)[1]
+        if modules:
+            run["modules"] = {name: fingerprint(module) for name, module in modules.items()}
         return Checkpoints(Path(path), {**run, "versions": versions}, seconds)
 
     def _remember(self, graph: Graph, network: Network) -> None:

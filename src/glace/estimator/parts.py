@@ -1,5 +1,6 @@
 """Encoders as a user gives them: words, modules of torch, or both by type of node."""
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,15 @@ def in_words(encoder: Any) -> tuple[str, Modules]:
         else:
             parts[name] = parts_of(checked(each))[""]
     return text_of_all(parts), {name: each for name, each in encoder.items() if isinstance(each, nn.Module)}
+
+
+def fingerprint(module: nn.Module) -> str:
+    """SHA-256 of how a module describes itself and of the weights it starts with."""
+    digest = hashlib.sha256(repr(module).encode())
+    for name, value in module.state_dict().items():
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def with_identities(graph: Graph, config: ModelConfig) -> Graph:

@@ -246,7 +246,7 @@ class Graph:
         )
 
     def fingerprint(self) -> str:
-        """SHA-256 of all that training can see: edges, weights, direction, attributes, ids."""
+        """SHA-256 of all that training can see: edges, weights, direction, attributes, ids, types."""
         if self.mapped and self.mapped.fingerprint:
             return self.mapped.fingerprint
         facts = {
@@ -264,6 +264,8 @@ class Graph:
                 digest.update(np.ascontiguousarray(wide).data)
         for part in self.ids.contents():
             digest.update(part)
+        if self.node_types is not None:
+            digest.update(np.ascontiguousarray(self.node_types.codes).data)
         return digest.hexdigest()
 
 
