@@ -47,7 +47,7 @@ if picture:
 
     things = np.flatnonzero(graph.has_type("thing"))
     figure, panels = pyplot.subplots(2, 4, figsize=(11, 5), layout="constrained")
-    names = ("animal", "bird", "fish", "insect", "plant.2", "food", "artifact", "vehicle")
+    names = ("animal", "bird", "fish", "body_part", "plant.2", "food", "artifact", "vehicle")
     for axes, name in zip(panels.flat, names, strict=True):
         pairs = np.column_stack([things, np.full(len(things), graph.ids.position(f"n:{name}"))])
         chance = embedding.probabilities(embedding.dissimilarities_at(pairs))

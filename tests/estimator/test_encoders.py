@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import glace
+from glace.cli.main import run
 from glace.errors import InputError
 from glace.estimator.fitting import Fitting, inputs_of
 from glace.model.encoders import sparse_inputs
@@ -255,10 +256,14 @@ def test_every_type_of_input_layer_was_reached(case, model):
         ("image:size=8x9", "the encoder: 8 x 9 pixels are 72, but there are 64 attributes"),
         (
             {"word": "mlp"},
-            "an encoder is given for type 'word'; the graph's types are none: its nodes are of one",
+            "an encoder is given for type 'word'; no type of the graph has attributes of its own",
         ),
         ({3: "mlp"}, "encoders are given by the names of types, but 3 is int"),
-        (nn.Linear, "encoder must be a text .* or these by type of node in a dict, not type"),
+        ("module:Own", "a module is not given in words; give the torch.nn.Module itself"),
+        ({"a;b": "mlp"}, "an encoder of type 'a;b' cannot be given: rename the type"),
+        ({"": "word=mlp"}, "no encoder 'word=mlp'"),
+        (nn.Linear(64, 32).bfloat16(), "has weight in bfloat16, which files cannot hold"),
+        (nn.Linear, "encoder must be a text .* or these by type of node in a dict, not <class"),
     ],
 )
 def test_a_wrong_encoder_is_told_before_training(encoder, message):
@@ -281,7 +286,8 @@ def test_a_module_is_given_again_when_it_is_loaded(tmp_path):
     case = CASES["types, one own"]
     case.model(max_steps=2).fit(case.graph).save(tmp_path / "m")
     with pytest.raises(
-        InputError, match=r"encoder of your own, Own, .* glace.load\(path, encoder={'photo': Own"
+        InputError,
+        match=r"encoder of your own, Own, .* in Python: {'photo': Own\(...\)} as the encoder of glace.load",
     ):
         glace.load(tmp_path / "m")
     with pytest.raises(
@@ -290,8 +296,84 @@ def test_a_module_is_given_again_when_it_is_loaded(tmp_path):
         glace.load(tmp_path / "m", encoder={"photo": Own(9)})
     plain_case = CASES["dense mlp"]
     plain_case.model(max_steps=2).fit(plain_case.graph).save(tmp_path / "n")
-    with pytest.raises(InputError, match="encoder= is for models that were fitted with a torch.nn.Module"):
+    with pytest.raises(InputError, match="encoder= is for the modules that a model was fitted with"):
         glace.load(tmp_path / "n", encoder=Own(64))
+
+
+def test_what_was_said_in_words_stays_said(tmp_path):
+    """Modules are given again; the words of other types stand in the file."""
+    case = CASES["types, one own"]
+    encoder = {"photo": case.encoder["photo"], "": "mlp:layers=8"}
+    model = case.model(max_steps=2, encoder=encoder).fit(case.graph)
+    model.save(tmp_path / "a.glace")
+    again = glace.load(tmp_path / "a.glace", encoder=case.encoder)
+    assert again.settings() == model.settings()
+    again.update(case.graph, steps=1)
+    again.save(tmp_path / "b.glace")
+    glace.load(tmp_path / "b.glace", encoder=case.encoder)
+    with pytest.raises(InputError, match="leave the rest out"):
+        glace.load(tmp_path / "a.glace", encoder=encoder)
+    with pytest.raises(InputError, match="fitted with an encoder of the class Own, not Linear"):
+        glace.load(tmp_path / "a.glace", encoder={"photo": nn.Linear(16, 32)})
+    with pytest.raises(InputError, match="raised RuntimeError"):
+        glace.load(tmp_path / "a.glace", encoder={"photo": own(16).double()})
+
+
+class Odd(nn.Module):
+    """Layers by the names of ours, a mask that is not finite, and batches that one row is too few for."""
+
+    def __init__(self):
+        super().__init__()
+        self.input, self.norm = nn.Linear(16, 32), nn.BatchNorm1d(32)
+        self.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+
+    def forward(self, rows):
+        return self.norm(self.input(rows))
+
+
+def test_modules_may_be_odd(tmp_path):
+    """A type of few nodes has batches with one of them; what a module holds is its own affair."""
+    graph, rng = plain(), np.random.default_rng(0)
+    types = np.array(["rare"] * 3 + ["common"] * 117)
+    attributes = {"rare": rng.random((3, 16)), "common": graph.attributes[3:]}
+    both = glace.from_arrays(graph.edges(), attributes, node_types=types)
+    model = glace.GLACE(**small(encoder={"rare": Odd()}, batch=8, pool=8, max_steps=30)).fit(both)
+    model.save(tmp_path / "m")
+    again = glace.load(tmp_path / "m", encoder={"rare": Odd()})
+    one, other = (each.transform(attributes["rare"], node_type="rare").mean for each in (model, again))
+    np.testing.assert_array_equal(one, other)
+
+
+class Fickle(nn.Module):
+    """Gives what is wanted for few rows, and something else for many."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 32)
+
+    def forward(self, rows):
+        return self.layer(rows) if len(rows) < 9 else self.layer(rows)[:, :5]
+
+
+def test_a_module_that_answers_otherwise_later_is_told():
+    with pytest.raises(InputError, match=r"and gave torch.float32 of shape \(\d+, 5\); wanted"):
+        glace.GLACE(**small(encoder=Fickle())).fit(plain(sparse=False))
+
+
+def test_hashed_columns_are_not_for_images():
+    pixels = glace.from_arrays(plain().edges(), sp.csr_array(plain().attributes))
+    glace.GLACE(**small(encoder="image:size=8x8", hashed_width=16, max_steps=2)).fit(pixels)
+
+
+def test_what_is_known_of_training_nodes_needs_no_module(tmp_path, capsys):
+    case = CASES["own"]
+    case.model(max_steps=2).fit(case.graph).save(tmp_path / "m.glace")
+    for command in (["info"], ["links", "--top", "2"]):
+        assert run([command[0], str(tmp_path / "m.glace"), *command[1:]]) == 0
+    assert (
+        run(["embed", str(tmp_path / "m.glace"), "--attributes", "x.csv", "-o", str(tmp_path / "x.npz")]) == 2
+    )
+    assert "in Python" in capsys.readouterr().err
 
 
 def test_the_module_of_the_user_is_not_trained_itself():
@@ -318,7 +400,9 @@ def test_a_run_does_not_go_on_with_another_module(tmp_path):
 def test_the_type_of_new_nodes_is_asked_for():
     case = CASES["two types"]
     model = case.model(max_steps=2).fit(case.graph)
-    with pytest.raises(InputError, match="several types of nodes; say of which these are: photo, word"):
+    with pytest.raises(
+        InputError, match="several types of nodes; say of which these are, by node_type .*: photo, word"
+    ):
         model.transform(case.rows)
     with pytest.raises(InputError, match="no type 'video' with attributes of its own; there are photo, word"):
         model.transform(case.rows, node_type="video")

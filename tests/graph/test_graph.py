@@ -76,6 +76,13 @@ def test_a_graph_without_edges_answers_too():
     assert graph.has_edges(np.array([[0, 1]])).tolist() == [False]
 
 
+def test_dense_attributes_lie_by_rows():
+    """Those of a frame come by columns; a product with them would copy all in every step."""
+    graph = make(attributes=np.asfortranarray(np.arange(10).reshape(5, 2)))
+    assert isinstance(graph.attributes, np.ndarray)
+    assert graph.attributes.flags.c_contiguous
+
+
 def test_attributes_become_read_only_float32():
     given = np.arange(10).reshape(5, 2)
     graph = make(attributes=given)

@@ -75,6 +75,21 @@ def test_mixed_columns_of_a_type():
     np.testing.assert_array_equal(again.attributes.parts[1].matrix.toarray(), part.matrix.toarray())
 
 
+def test_columns_and_a_recipe_contradict_each_other():
+    recipe = words_and_synsets(columns={"word": {"vowels": "category"}}).attributes.parts[1].recipe
+    with pytest.raises(InputError, match="give columns or a recipe, not both"):
+        words_and_synsets(columns={"word": {}}, recipe={"word": recipe})
+    with pytest.raises(InputError, match="recipe must be that of a graph or a model, not str"):
+        glace.from_tables(EDGES, WORDS, recipe="x")
+
+
+def test_an_empty_table_is_a_type_without_nodes():
+    graph = words_and_synsets({("word", "synset"): EDGES}, attributes={"word": WORDS, "verb": WORDS.iloc[:0]})
+    assert [part.count for part in graph.attributes.parts] == [2, 0, 3]
+    model = glace.GLACE(dim=2, hidden=4, members=1, max_steps=2, validation_share=0.0)
+    assert len(model.fit(graph).embedding_) == 5
+
+
 def test_a_type_without_a_table_has_the_nodes_that_edges_name():
     graph = words_and_synsets({("word", "synset"): EDGES}, attributes={})
     assert list(graph.ids) == ["s1", "s2", "cat", "dog", "oak"]
@@ -124,6 +139,19 @@ def test_nodes_without_a_row_are_refused_or_added():
         ({"attributes": {3: WORDS}, "texts": {}}, "attributes are given by the names of types, not by 3"),
         ({"columns": {"synset": {}}}, "columns of type 'synset', which has no table of attributes"),
         ({"edges": {"word": EDGES}}, "edges go from a type to a type, as 'word:synset', not 'word'"),
+        (
+            {"edges": {"wrod:synset": EDGES}},
+            "no edges are of type 'word', which has a table, and type 'wrod' of the",
+        ),
+        ({"edges": {}}, "no table of edges came; give at least one"),
+        (
+            {"attributes": {None: WORDS}, "texts": {}},
+            "attributes are given by the names of types, not by None",
+        ),
+        ({"columns": "abc"}, "columns must be given by type where tables are"),
+        ({"columns": {"word": "number"}}, "columns must be given by type where tables are"),
+        ({"recipe": {"word": "x"}}, "recipe must be given by type where tables are"),
+        ({"attributes": {}, "texts": {}}, "no table of nodes came; give attributes or texts by type"),
         ({"missing": "drop"}, "missing must be one of error, empty, not 'drop'"),
         (
             {"attributes": {"word": WORDS.assign(type="noun")}},
@@ -147,7 +175,8 @@ def test_wrong_tables_are_refused(options, message):
 def test_a_node_of_two_types_needs_edges_by_type():
     both = {"word": WORDS, "animal": WORDS[["id", "length"]][:2]}
     with pytest.raises(
-        InputError, match=r"edges, row 1: 'dog' is a node of several types; .* animal:word=FILE"
+        InputError,
+        match=r"edges, row 1: 'dog' is a node of several types; .* in that order: such as animal:word=FILE",
     ):
         glace.from_tables(pd.DataFrame({"source": ["oak", "dog"][::-1], "target": ["oak", "dog"]}), both)
 
@@ -182,6 +211,7 @@ def test_arrays_by_type():
         ({"a": np.ones((1, 2))}, None, "attributes by type need node_types"),
         ({"c": np.ones((1, 2))}, ["a", "b"], "attributes of type 'c'; the types are a, b"),
         ({"a": np.ones((2, 2))}, ["a", "b"], "2 rows of attributes for 1 nodes of type 'a'"),
+        ({"a": [[1, 2], [3]]}, ["a", "a"], "attributes must have rows of one length"),
         ({"a": [[np.nan]]}, ["a", "b"], "type 'a': attributes must be finite numbers, but row 1 has nan"),
     ):
         with pytest.raises(InputError, match=message):

@@ -34,6 +34,8 @@ ROWS = np.array([4, 0, 2])
         ("image:size=8x6", Image((8, 6))),
         ("image:size=3x8x6,filters=4", Image((3, 8, 6), (4,))),
         ("module:Net", Own("Net")),
+        ("mlp:layers=4,dropout=1e-05", MLP((4,), dropout=1e-5)),
+        ("mlp:layers=4,dropout=0.123456789", MLP((4,), dropout=0.123456789)),
     ],
 )
 def test_parts_are_written_and_read(text, part):
@@ -62,12 +64,14 @@ def test_types_have_a_part_each():
         ("mlp:layers=8,activation=swish", "activation must be 'relu', 'gelu'"),
         ("mlp:layers=8,dropout=1", "dropout must be a number of at least 0 below 1, not 1"),
         ("mlp:dropout=0.5", "act between layers, and it has none; add layers="),
-        ("image", "size must be HEIGHTxWIDTH or CHANNELSxHEIGHTxWIDTH, such as 28x28"),
+        ("image", "an image encoder needs the size of the images, such as image:size=28x28"),
+        ("", "encoder must be a text such as 'mlp:layers=256'.*, not ''"),
         ("image:size=8", "size must be HEIGHTxWIDTH"),
         ("image:size=8x8,filters=", "filters must be whole numbers above 0"),
         ("a=mlp;a=mlp", "two encoders for type 'a'; give one"),
+        ("mlp:layers=4,layers=5", "mlp has layers twice; give it once"),
         ("mlp;mlp", "two encoders for all types; give one"),
-        (7, "encoder must be a text such as 'mlp:layers=256'.*, not int"),
+        (7, "encoder must be a text such as 'mlp:layers=256'.*, not 7"),
     ],
 )
 def test_wrong_words_are_refused(text, message):

@@ -37,6 +37,7 @@ def embed(
 ) -> None:
     """Give new nodes their Gaussian from attributes or texts alone."""
     from glace.estimator.model_file import load_model
+    from glace.estimator.new_nodes import check_described
     from glace.gaussian.embedding_file import check_ending, write_embedding
     from glace.graph.io import read_rows
     from glace.records import Record, provenance
@@ -50,6 +51,7 @@ def embed(
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     assert path is not None
     part = fitted.type_of(node_type)
+    check_described(part)
     described = {"width": part.width, "names": part.names, "recipe": part.recipe}
     rows = read_rows(path, role, header=not no_header, **described)
     embedding = fitted.transform(rows.values, ids=rows.ids.array, node_type=node_type)
@@ -75,10 +77,10 @@ def _novelty(
     high = found.is_high().nonzero()[0].tolist()
     if high:
         first = high[0]
+        unseen = f", {100 * found.unseen[first]:.0f} % of what describes it was never seen there"
         screen.say(
             f"mind: {len(high):,} of {len(embedding):,} nodes are unlike those of the training graph (first: "
-            f"{embedding.ids[first]!r}, {100 * found.unseen[first]:.0f} % of what describes it was never seen "
-            "there); do not rely on what is said of them"
+            f"{embedding.ids[first]!r}{unseen if found.unseen[first] else ''}); do not rely on what is said of them"
         )
     columns = (embedding.ids, found.unseen.tolist(), found.rank.tolist())
     return [{"id": node, "unseen": unseen, "rank": rank} for node, unseen, rank in zip(*columns, strict=True)]

@@ -43,7 +43,7 @@ def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
     assert source.graph is not None
     if source != GraphSource(graph=source.graph):
         raise InputError(f"{source.graph} is a model, and only graphs have options; leave them out")
-    model = load_model(source.graph)
+    model = load_model(source.graph, new_nodes=False)
     facts = model_facts(model)
     recipe = [
         (f"{part.name}:{name}" if part.name else name, what)
@@ -67,8 +67,9 @@ def model_facts(model: "GLACE") -> dict[str, Any]:
         "method": model.method,
         "nodes": len(model.embedding_),
         "dimensions": int(model.embedding_.mean.shape[1]),
-        "dissimilarity": model.network_.measure.name,
+        "dissimilarity": model.embedding_.dissimilarity,
         "direction": "directed" if model.directed_ else "undirected",
+        "encoder": model.encoder,
         **_attributes(model),
         "validation_auc": None if best is None else best.auc,
     }

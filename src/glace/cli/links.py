@@ -51,7 +51,7 @@ def links(
 
     check_outputs(output, json, inputs=[model, edges])
     check_table_name(output)
-    screen, fitted = Screen(quiet), load_model(model)
+    screen, fitted = Screen(quiet), load_model(model, new_nodes=False)
     known = None if edges is None else _known(fitted, edges, no_header)
     with screen.progress("searching") as progress:
         found = fitted.links(

@@ -113,7 +113,7 @@ def _check_kind(part: TypeAttributes, known: TypeAttributes) -> None:
     if kinds[0] == MIXED and not (known.recipe and known.recipe.same_as(part.recipe)):
         raise InputError(
             "the attributes of this graph come from another recipe than the model's; make it with that one: "
-            "from_tables(..., recipe=model.recipe_), or give `glace update` the tables"
+            "from_tables(..., recipe=model.type_of(...).recipe), or give `glace update` the tables"
         )
     if part.sparse != known.sparse:
         raise InputError("the attributes must be sparse or dense as those of the training were")

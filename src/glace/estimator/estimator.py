@@ -283,8 +283,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     @property
     def width_(self) -> int | None:
-        """How many attributes the nodes have that are not of a type with its own; None where they have none."""
-        return self.types_[0].width
+        """How many attributes nodes have; None where they have none, or where types have their own (`types_`)."""
+        return self.types_[0].width if len(self.types_) == 1 else None
 
     @property
     def judges_novelty(self) -> bool:
@@ -294,12 +294,12 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     @property
     def recipe_(self) -> Recipe | None:
         """How columns of a table became these attributes, where they did."""
-        return self.types_[0].recipe
+        return self.types_[0].recipe if len(self.types_) == 1 else None
 
     @property
     def attribute_names_(self) -> tuple[str, ...] | None:
         """What these attributes are called, where they came with names."""
-        return self.types_[0].names
+        return self.types_[0].names if len(self.types_) == 1 else None
 
     def _as_fitted(self, graph: Graph) -> Graph:
         """The graph as far as it is looked at: without attributes that the encoder leaves out."""
@@ -363,7 +363,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         return Embedding(ids, own.mean, own.variance, measure, self.odds_, context, certainty)
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "network_"):
+        if not hasattr(self, "embedding_"):
             raise InputError(
                 f"this {type(self).__name__} is not fitted yet; call fit(graph) or glace.load(file)"
             )

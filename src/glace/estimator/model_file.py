@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from torch import nn
 
 from glace import container
 from glace.container import Arrays, pack_strings, unpack_strings
@@ -17,7 +18,7 @@ from glace.estimator.choice import Choice
 from glace.estimator.estimator import GLACE
 from glace.estimator.fitting import shape_of
 from glace.estimator.novelty import Common
-from glace.estimator.parts import Modules, in_words
+from glace.estimator.parts import Modules
 from glace.estimator.settings import Settings
 from glace.estimator.type_arrays import of_type, pack_type, types_of, under, under_type
 from glace.estimator.variants import ESTIMATORS
@@ -41,7 +42,7 @@ from glace.ids import NodeIds
 from glace.metrics import Calibration, Odds
 from glace.model.kinds import Kind, joined, kind_of_columns, kinds_of
 from glace.model.network import Network
-from glace.model.parts import Own
+from glace.model.parts import Own, text_of
 from glace.training.history import History
 
 KIND, VERSION = "glace-model", 2
@@ -82,32 +83,27 @@ def check_model_name(path: str | Path) -> None:
         )
 
 
-def load_model(path: str | Path, encoder: Any = None) -> GLACE:
+def load_model(path: str | Path, encoder: Any = None, new_nodes: bool = True) -> GLACE:
     """Read a model file; nothing in it is executed, and damage raises `FormatError`.
 
     Of a model with an encoder of the user's own, a `torch.nn.Module`, the file has the weights only: `encoder` is such
-    a module made as it was for the fit, or a dict of them by type of node, and gets these.
+    a module made as it was for the fit, or a dict of them by type of node, and gets these. It is not needed for what
+    is known of the training nodes, without `new_nodes`.
     """
     metadata, arrays = container.read(path, KIND, VERSION)
     with _usable(path):
         model = ESTIMATORS[metadata["method"]](**metadata["options"])
         model.choice_ = Choice.from_json(metadata["choice"])
-        settings = model.settings().changed(model.choice_.options)
+        settings = Settings.of({**model.get_params(), **model.choice_.options})
         model.types_ = types_of(metadata, arrays)
-    modules = _modules(settings, encoder)
-    model.set_params(encoder=settings.model.encoder if encoder is None else encoder)
-    with _usable(path):
-        network = _network(settings, metadata["dissimilarity"], model.types_, modules, arrays)
-    try:
-        network.set_weights(_weights(arrays))
-    except RuntimeError as problem:
-        if modules:
-            raise InputError(
-                f"the weights in {path} do not fit the encoder that is given; make it as it was for the fit"
-            ) from problem
-        raise FormatError(f"{path} is not a usable model file: its weights do not fit") from problem
-    with _usable(path):
+    if new_nodes:
+        modules = _modules(settings, encoder)
+        model.set_params(encoder=_with_modules(settings, modules))
+        with _usable(path):
+            network = _network(settings, metadata["dissimilarity"], model.types_, modules, arrays)
+        _fill(network, arrays, path)
         model.network_ = network
+    with _usable(path):
         model.directed_ = bool(metadata["directed"])
         model.history_ = History.from_json(metadata["history"])
         model.odds_ = _odds(metadata, arrays)
@@ -130,20 +126,53 @@ def _usable(path: str | Path) -> Iterator[None]:
         raise FormatError(f"{path} is not a usable model file: {problem}") from problem
 
 
+def _fill(network: Network, arrays: Arrays, path: str | Path) -> None:
+    """Put the weights of the file into the network."""
+    has_modules = any(kind.module is not None for kind in network.kinds)
+    try:
+        network.set_weights(_weights(arrays))
+    except RuntimeError as problem:
+        if has_modules:
+            raise InputError(
+                f"the weights in {path} do not fit the encoder that is given; make it as it was for the fit"
+            ) from problem
+        raise FormatError(f"{path} is not a usable model file: its weights do not fit") from problem
+    network.check_modules([_one_row(kind) for kind in network.kinds])
+
+
+def _one_row(kind: Kind) -> Any:
+    size = (1, kind.shape.width)
+    return sp.csr_array(size, dtype=np.float32) if kind.shape.sparse else np.zeros(size, np.float32)
+
+
+def _with_modules(settings: Settings, modules: Modules) -> Any:
+    """The encoder as it was given for the fit: its words, with modules in the places of these."""
+    parts = settings.model.parts()
+    if not modules:
+        return settings.model.encoder
+    if set(parts) == {""}:
+        return modules[""]
+    return {name: modules.get(name, text_of(part)) for name, part in parts.items()}
+
+
 def _modules(settings: Settings, encoder: Any) -> Modules:
     """The user's modules that a model needs, which must be those that are given."""
     wanted = {name: part for name, part in settings.model.parts().items() if isinstance(part, Own)}
-    given = {} if encoder is None else in_words(encoder)[1]
+    listed = encoder if isinstance(encoder, dict) else {} if encoder is None else {"": encoder}
+    given = {name: each for name, each in listed.items() if isinstance(each, nn.Module)}
     for name, part in wanted.items():
+        if name in given and type(given[name]).__name__ != part.name:
+            raise InputError(
+                f"the model was fitted with an encoder of the class {part.name}, not {type(given[name]).__name__}"
+            )
         if name not in given:
             shown = f"{part.name}(...)" if name == "" else f"{{{name!r}: {part.name}(...)}}"
             raise InputError(
                 f"the model was fitted with an encoder of your own, {part.name}, whose code is not in the file; give "
-                f"it again, made as it was: glace.load(path, encoder={shown})"
+                f"it again, made as it was, in Python: {shown} as the encoder of glace.load"
             )
-    strange = sorted(set(given) - set(wanted))
-    if strange or (encoder is not None and not given):
-        raise InputError("encoder= is for models that were fitted with a torch.nn.Module; leave it out")
+    if set(listed) != set(wanted):
+        raise InputError("encoder= is for the modules that a model was fitted with; leave the rest out")
     return given
 
 
@@ -231,7 +260,8 @@ def _check_weights(weights: Arrays, kinds: Sequence[Kind], neighbors: bool) -> N
     """Raise unless all are finite, and of the stated sizes, before anything of such a size is allocated."""
     seen = set()
     for name, array in weights.items():
-        if not np.isfinite(array).all():
+        # What is in a user's module is the user's: a mask may well be infinite.
+        if ".module." not in name and not np.isfinite(array).all():
             raise FormatError(f"the weights {name} are not all finite")
         place = kind_of_columns(name)
         if place is None:

@@ -15,7 +15,10 @@ def chosen_type(types: Types, name: str | None) -> tuple[int, TypeAttributes]:
     """Which type new nodes are of, and what is known of its attributes."""
     names = [part.name for part in types]
     if name is None and len(names) > 1:
-        raise InputError(f"the model has several types of nodes; say of which these are: {', '.join(names)}")
+        able = ", ".join(part.name for part in types if part.width is not None)
+        raise InputError(
+            f"the model has several types of nodes; say of which these are, by node_type (--type): {able}"
+        )
     wanted = names[0] if name is None else name
     if wanted not in names:
         there = "its nodes have no types" if names == [""] else f"there are {', '.join(names)}"
@@ -56,13 +59,19 @@ def _vectors(attributes: Any, part: TypeAttributes) -> Any:
     return vocabulary.attributes(list(attributes))
 
 
-def _as_trained(matrix: Any, part: TypeAttributes) -> Any:
+def check_described(part: TypeAttributes) -> None:
+    """Raise unless nodes of a type have attributes to be embedded from."""
     if part.width is None:
         whose = "" if part.name == "" else f" of type {part.name!r}"
         raise InputError(
             f"the model was fitted without attributes{whose}: a node is known to it by its identity alone, "
             "and new nodes cannot be embedded; fit on a graph with attributes"
         )
+
+
+def _as_trained(matrix: Any, part: TypeAttributes) -> Any:
+    check_described(part)
+    assert part.width is not None
     if matrix.shape[1] != part.width:
         raise InputError(
             f"the model was fitted on {part.width:,} attributes, but these have {matrix.shape[1]:,}; "

@@ -70,7 +70,7 @@ class Common:
         cls, network: Network, reference: Reference, kind: int, matrix: Any, streams: Streams
     ) -> "Common | None":
         """What is common among the nodes of a kind; nothing where they have no attributes."""
-        if matrix is None:
+        if matrix is None or matrix.shape[0] == 0:
             return None
         generator, count = streams.numpy("common nodes", kind), matrix.shape[0]
         some = np.sort(generator.permutation(count)[:SAMPLE])

@@ -10,7 +10,7 @@ from glace.errors import InputError
 from glace.graph.graph import Graph
 from glace.graph.typed import TypedAttributes
 from glace.model.config import ModelConfig
-from glace.model.parts import MLP, Identity, Own, Part, checked, parts_of, text_of_all
+from glace.model.parts import MLP, Identity, Own, Part, checked, part_of, parts_of, text_of_all
 
 Modules = dict[str, nn.Module]
 
@@ -20,17 +20,25 @@ def in_words(encoder: Any) -> tuple[str, Modules]:
     if not isinstance(encoder, dict):
         encoder = encoder if isinstance(encoder, str) else {"": encoder}
     if isinstance(encoder, str):
-        return checked(encoder), {}
+        words = checked(encoder)
+        if any(isinstance(part, Own) for part in parts_of(words).values()):
+            raise InputError("a module is not given in words; give the torch.nn.Module itself, in Python")
+        return words, {}
     parts: dict[str, Part] = {"": MLP()}
     for name, each in encoder.items():
         if not isinstance(name, str):
             raise InputError(
                 f"encoders are given by the names of types, but {name!r} is {type(name).__name__}"
             )
+        if set(name) & set(";=:"):
+            raise InputError(
+                f"an encoder of type {name!r} cannot be given: rename the type, without ; = and :"
+            )
         if isinstance(each, nn.Module):
             parts[name] = Own(type(each).__name__)
         else:
-            parts[name] = parts_of(checked(each))[""]
+            checked(each)  # that it is a text
+            parts[name] = part_of(each)
     return text_of_all(parts), {name: each for name, each in encoder.items() if isinstance(each, nn.Module)}
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from glace.errors import InputError
 from glace.estimator.alignment import aligned, widened
@@ -31,10 +30,6 @@ RATE = 0.3
 ASKED = 1000
 """Old nodes whose neighbours are compared."""
 NEIGHBORS = 10
-MIXED = "mixed columns"
-
-Columns = npt.NDArray[np.int64]
-Weights = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)

@@ -69,11 +69,13 @@ def _typed(matrices: Mapping[str, Any], types: Categories | None) -> TypedAttrib
     for code, name in enumerate(types.names):
         count = int((types.codes == code).sum())
         matrix = matrices.get(name)
-        if matrix is not None and not sp.issparse(matrix):
-            matrix = np.asarray(matrix)
         if matrix is not None and _rows(matrix) != count:
             raise InputError(f"{_rows(matrix):,} rows of attributes for {count:,} nodes of type {name!r}")
-        parts.append(TypeAttributes(name, count, matrix))
+        parts.append(
+            TypeAttributes(
+                name, count, matrix if matrix is None or sp.issparse(matrix) else np.asarray(matrix)
+            )
+        )
     return TypedAttributes(types.codes, parts)
 
 

@@ -70,7 +70,8 @@ def _as_float32(attributes: Any) -> Any:
                 matrix.sum_duplicates()
                 matrix.eliminate_zeros()  # else a row of stored zeros would not count as empty
                 return narrowed(matrix)
-            dense = np.array(attributes, dtype=np.float32)
+            # By rows, as all that follows goes: a frame gives columns, and products would copy them in every step.
+            dense = np.array(attributes, dtype=np.float32, order="C")
             dense += 0  # makes -0 to 0: equal attributes must have equal bytes, and so one fingerprint
             return dense
     except (TypeError, ValueError) as problem:

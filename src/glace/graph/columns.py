@@ -211,7 +211,7 @@ def _check_number(column: Any, name: str, where: Where) -> None:
         raise InputError(
             f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
             f"{_example(column, where)}; drop it, or say what it is: columns={{{name!r}: 'text'}} or 'category' "
-            f"(--column {name}=text); a table of nothing but texts can be given as texts"
+            f"(--column {name}=text, of a type TYPE:{name}=text); a table of nothing but texts can be given as texts"
         )
 
 

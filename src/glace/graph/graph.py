@@ -143,7 +143,7 @@ class Graph:
         if isinstance(self.attributes, TypedAttributes):
             raise InputError(
                 f"{what} holds one matrix of attributes, but here types of nodes have their own; keep the tables, or "
-                "give up the types: graph.of_one_type()"
+                "give up the types (in Python: graph.of_one_type())"
             )
         return self.attributes
 

@@ -1,5 +1,6 @@
 """Files to a Graph: CSV, TSV, Parquet and svmlight tables, npz graphs; messages count rows as people do."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,15 @@ from glace.graph.tables import (
     text_table,
 )
 from glace.graph.text_file import parses
-from glace.graph.typed_tables import TypedEdges, are_typed, by_type, check_types, edges_by_ends, join_types
+from glace.graph.typed_tables import (
+    TypedEdges,
+    are_typed,
+    by_type,
+    check_types,
+    edges_by_ends,
+    join_types,
+    options_by_type,
+)
 from glace.ids import NodeIds, integers_of
 
 
@@ -98,7 +107,8 @@ def _read_types(
 ) -> Graph:
     """What `read_tables` does with files by type."""
     described, worded = by_type(attributes, "attributes"), by_type(texts, "texts")
-    kinds, recipes = dict(columns or {}), dict(recipe or {})
+    kinds = options_by_type(columns, "columns", Mapping)
+    recipes = options_by_type(recipe, "recipe", Recipe)
     check_types(described, worded, columns=kinds, recipe=recipes)
     nodes, files = {}, {}
     for name, path in described.items():

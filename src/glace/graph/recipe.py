@@ -212,7 +212,9 @@ def parsed_columns(given: Sequence[str]) -> dict[str, str]:
     for each in given:
         parts = _NAME_AND_KIND.fullmatch(each)
         if parts is None:
-            raise InputError(f"a column is given as NAME=KIND, not {each!r}; kinds: {', '.join(KINDS)}")
+            raise InputError(
+                f"a column is given as NAME=KIND, not {each!r}; kinds: {', '.join(KINDS)} (sentence:MODEL)"
+            )
         name, kind = parts.groups()
         if name in found:
             raise InputError(f"column {name!r} is given twice, as {found[name]} and {kind}; give it once")

@@ -130,6 +130,8 @@ def check_mixed(attributes: Any, columns: Kinds | None, recipe: Recipe | None) -
         raise InputError(
             f"columns must say of each what it is, such as {{'title': 'text'}}, not {type(columns).__name__}"
         )
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise InputError(f"recipe must be that of a graph or a model, not {type(recipe).__name__}")
     if (columns is not None or recipe is not None) and attributes is None:
         raise InputError(
             "kinds of columns (columns=..., --column, or a recipe) go with a table of attributes"

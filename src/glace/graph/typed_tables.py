@@ -13,11 +13,13 @@ from glace.graph.categories import Categories
 from glace.graph.columns import Where
 from glace.graph.frames import arrow_table
 from glace.graph.graph import Findings, Graph, build
+from glace.graph.recipe import Recipe
 from glace.graph.tables import (
     EdgeTable,
     NodeTable,
     attribute_table,
     check_kinds,
+    check_mixed,
     edge_table,
     extended,
     sorted_ids,
@@ -68,11 +70,21 @@ def by_type(given: Any, what: str) -> dict[str, Any]:
         return {}
     if not are_typed(given):
         raise InputError(
-            f"{what} must be given by type where others are, as {{'word': ...}}; say of which these are"
+            f"{what} must be given by type where others are, as {{'word': ...}} (--{what} TYPE=FILE); say of which "
+            "these are"
         )
-    wrong = next((name for name in given if not isinstance(name, str) or not name), None)
-    if wrong is not None:
-        raise InputError(f"{what} are given by the names of types, not by {wrong!r}")
+    wrong = [name for name in given if not isinstance(name, str) or not name]
+    if wrong:
+        raise InputError(f"{what} are given by the names of types, not by {wrong[0]!r}")
+    return dict(given)
+
+
+def options_by_type(given: Any, what: str, kind: type) -> dict[str, Any]:
+    """Kinds of columns, or recipes, by type."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(each, kind) for each in given.values()):
+        raise InputError(f"{what} must be given by type where tables are, as {{'word': ...}}, one for each")
     return dict(given)
 
 
@@ -80,6 +92,8 @@ def edges_by_ends(edges: Any) -> dict[Ends, Any]:
     """Tables of edges by the types of their ends."""
     if not are_typed(edges):
         return {None: edges}
+    if not edges:
+        raise InputError("no table of edges came; give at least one, as {('word', 'synset'): ...}")
     return {ends_of(name): table for name, table in edges.items()}
 
 
@@ -87,12 +101,14 @@ def ends_of(name: Any) -> tuple[str, str]:
     """Types as ("word", "synset") or "word:synset"."""
     ends = tuple(name.split(":")) if isinstance(name, str) else name
     if not isinstance(ends, tuple) or len(ends) != 2 or not all(isinstance(end, str) and end for end in ends):
-        raise InputError(f"edges go from a type to a type, as 'word:synset', not {name!r}")
+        raise InputError(f"edges go from a type to a type, as 'word:synset' (word:synset=FILE), not {name!r}")
     return ends[0], ends[1]
 
 
 def check_types(attributes: dict[str, Any], texts: dict[str, Any], **others: dict[str, Any]) -> None:
     """Raise unless a type has attributes or texts, and what else is said is of types that have attributes."""
+    for name in attributes:
+        check_mixed(attributes, *(given.get(name) for given in others.values()))
     both = sorted(set(attributes) & set(texts))
     if both:
         raise InputError(f"give attributes or texts of type {both[0]!r}, not both")
@@ -107,7 +123,8 @@ def from_typed_tables(
 ) -> Graph:
     """What `from_tables` does with tables by type."""
     described, worded = by_type(attributes, "attributes"), by_type(texts, "texts")
-    kinds, recipes = dict(columns or {}), dict(recipe or {})
+    kinds = options_by_type(columns, "columns", Mapping)
+    recipes = options_by_type(recipe, "recipe", Recipe)
     check_types(described, worded, columns=kinds, recipe=recipes)
     nodes = {
         name: attribute_table(
@@ -148,10 +165,13 @@ def join_types(
                 f"{table.where.name}: a column 'type', but all nodes are of type {name!r}; drop it"
             )
     names = sorted({*nodes, *(end for each in edges for end in each.ends or ())})
+    if not names:
+        raise InputError("no table of nodes came; give attributes or texts by type, or edges by type")
     tables = [_completed(name, nodes.get(name), edges, missing) for name in names]
     counts = [len(table.ids) for table in tables]
     first = np.cumsum([0, *counts])
     pairs = np.concatenate([_pairs(each, names, tables, first) for each in edges])
+    _check_named(names, nodes, edges)
     ids, shared = _ids(names, tables)
     kinds = np.repeat(np.arange(len(names), dtype=np.int32), counts)
     given = [name in nodes for name in names]
@@ -173,6 +193,17 @@ def join_types(
         node_types=Categories(kinds, tuple(names)),
         findings=Findings(**{**findings, "shared_ids": shared}),
     )
+
+
+def _check_named(names: list[str], nodes: Mapping[str, NodeTable], edges: Sequence[TypedEdges]) -> None:
+    """Raise if edges name a type without a table, and none a type that has one: one of the names is misspelt."""
+    by_edges = {end for each in edges for end in each.ends or names}
+    unnamed, bare = sorted(set(nodes) - by_edges), sorted(by_edges - set(nodes))
+    if unnamed and bare:
+        raise InputError(
+            f"no edges are of type {unnamed[0]!r}, which has a table, and type {bare[0]!r} of the edges has none; "
+            "is one of the names misspelt?"
+        )
 
 
 def _completed(name: str, table: NodeTable | None, edges: Sequence[TypedEdges], missing: str) -> NodeTable:
@@ -230,8 +261,8 @@ def _found(
         node, known = column[row].as_py(), ", ".join(names)
         if seen[row]:
             raise InputError(
-                f"{where.row(row)}: {node!r} is a node of several types; say of which the ends are, with edges by "
-                f"type: {names[0]}:{names[-1]}=FILE, or {{('{names[0]}', '{names[-1]}'): table}}"
+                f"{where.row(row)}: {node!r} is a node of several types; say of which the sources and the targets "
+                f"are, in that order: such as {names[0]}:{names[-1]}=FILE, or {{('{names[0]}', '{names[-1]}'): table}}"
             )
         raise InputError(f"{where.row(row)}: node {node!r} has no row in the tables of {known}")
     return places

@@ -42,7 +42,9 @@ def joined(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
 
 
 # The weights that have a row, or a number, for each column of the attributes of a type, whose number may be named.
-_BY_COLUMN = re.compile(r"scales\.(\d+)\.\w+|.*\.input\.(?:(?:own|around)\.(\d+)\.)?(?:first\.)?weight")
+_BY_COLUMN = re.compile(
+    r"scales\.(\d+)\.\w+|encoders\.\w+\.input\.(?:(?:own|around)\.(\d+)\.)?(?:first\.)?weight"
+)
 
 
 def kind_of_columns(name: str) -> int | None:
@@ -64,13 +66,18 @@ def kinds_of(
     parts, found = config.parts(), []
     unknown = [name for name in parts if name and name not in shapes]
     if unknown:
-        known = ", ".join(repr(name) for name in shapes if name) or "none: its nodes are of one type"
-        raise InputError(f"an encoder is given for type {unknown[0]!r}; the graph's types are {known}")
+        known = ", ".join(repr(name) for name in shapes if name)
+        there = (
+            f"the graph's types are {known}" if known else "no type of the graph has attributes of its own"
+        )
+        raise InputError(f"an encoder is given for type {unknown[0]!r}; {there}")
     for name, shape in shapes.items():
         part = parts.get(name, Identity() if shape.by_node else parts[""])
         if shape.by_node and part == MLP():
             part = Identity()
-        kind = Kind(name, hashed(shape, config), part, _module(name, part, modules or {}))
+        # Pixels, or what a user's module reads, would not be found again among hashed columns.
+        wide = hashed(shape, config) if isinstance(part, MLP | Identity) else shape
+        kind = Kind(name, wide, part, _module(name, part, modules or {}))
         if shape.by_node and part != Identity():
             raise InputError(f"{kind.whose()} has nothing to encode: nodes have no attributes; leave it out")
         if isinstance(part, Image):
@@ -88,7 +95,7 @@ def _module(name: str, part: Part, modules: dict[str, nn.Module]) -> nn.Module |
     if found is None:
         raise InputError(
             f"the encoder is a module of your own ({part.name}), whose code is not in the file: load the model in "
-            f"Python, glace.load(path, encoder={part.name}(...)), with a module made as before"
+            f"Python, with {part.name}(...) as the encoder of glace.load, made as before"
         )
     return found
 

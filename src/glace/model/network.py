@@ -110,7 +110,7 @@ class Network(nn.Module):
     def standardize(self, matrices: Sequence[Any]) -> None:
         """Take the scale of dense attributes from the training nodes; sparse rows are scaled one by one."""
         for kind, scale, matrix in zip(self.kinds, self.scales, matrices, strict=True):
-            if not kind.shape.sparse and self.config.normalize:
+            if not kind.shape.sparse and self.config.normalize and matrix.shape[0]:
                 scale.learn(matrix, alike=isinstance(kind.part, Image))  # type: ignore[operator]
 
     def inputs(
@@ -138,10 +138,6 @@ class Network(nn.Module):
         matrices[kind] = matrix
         count = matrix.shape[0]
         return self.inputs(matrices, None, np.full(count, kind, np.int32), np.arange(count))
-
-    def number_of(self, name: str) -> int:
-        """Which kind is called so."""
-        return [kind.name for kind in self.kinds].index(name)
 
     def _inputs(self, number: int, matrix: Any) -> Inputs:
         scale: Any = self.scales[number]

@@ -39,6 +39,8 @@ def _widths(name: str) -> Any:
 
 
 def _size(value: Any) -> tuple[int, ...]:
+    if value == ():
+        raise InputError("an image encoder needs the size of the images, such as image:size=28x28")
     size = numbers(value, "x", "size")
     if len(size) not in (2, 3):
         raise InputError(f"size must be HEIGHTxWIDTH or CHANNELSxHEIGHTxWIDTH, such as 28x28, not {value!r}")
@@ -123,17 +125,21 @@ def part_of(text: str) -> Part:
     for each in filter(None, listed.split(",")):
         key, equals, value = each.partition("=")
         if not equals or key.strip() not in known_options:
-            taken = ", ".join(known_options) or "none"
-            raise InputError(f"{name} has no option {each!r}; it takes {taken}, each as NAME=VALUE")
+            taken = f"{', '.join(known_options)}, each as NAME=VALUE" if known_options else "none"
+            raise InputError(f"{name} has no option {each!r}; it takes {taken}")
+        if key.strip() in options:
+            raise InputError(f"{name} has {key.strip()} twice; give it once")
         options[key.strip()] = _number_or_word(value.strip())
     return kind(**options)
 
 
 def _number_or_word(text: str) -> Any:
-    try:
-        return float(text) if "." in text else int(text)
-    except ValueError:
-        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def given(part: MLP | Image | Identity) -> dict[str, Any]:
@@ -153,7 +159,7 @@ def text_of(part: Part) -> str:
 
 def _written(key: str, value: Any) -> str:
     if not isinstance(value, tuple):
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        return str(value)
     return ("x" if key == "size" else "+").join(str(each) for each in value)
 
 
@@ -178,9 +184,9 @@ def text_of_all(parts: dict[str, Part]) -> str:
 
 def checked(text: Any) -> str:
     """The same words in their plainest form."""
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not text.strip():
         raise InputError(
             "encoder must be a text such as 'mlp:layers=256' or 'image:size=28x28', a torch.nn.Module, or these by "
-            f"type of node in a dict, not {type(text).__name__}"
+            f"type of node in a dict, not {text if isinstance(text, type) else repr(text)}"
         )
     return text_of_all(parts_of(text))

@@ -5,6 +5,8 @@ Each is called with a matrix and the numbers of the wanted rows of it, as input 
 
 import copy
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,7 @@ def tower(
     """The module of a part, for attributes of this shape; of the user's `own` module a copy is trained."""
     if isinstance(part, Own):
         assert own is not None
-        return OwnTower(copy.deepcopy(own))
+        return OwnTower(copy.deepcopy(own), hidden)
     if isinstance(part, Image):
         return ImageTower(part, hidden, generator)
     if isinstance(part, Identity) or not part.layers:
@@ -71,7 +73,8 @@ class MLPTower(nn.Module):
 
     def forward(self, attributes: Any, rows: NodeNumbers) -> Tensor:
         """(R, hidden) for the wanted rows of the attributes."""
-        found: Tensor = self.rest(self.first(attributes, rows))
+        with _one_as_afterwards(self.rest, len(rows)):
+            found: Tensor = self.rest(self.first(attributes, rows))
         return found
 
 
@@ -79,23 +82,21 @@ def _between(part: MLP, width: int) -> list[nn.Module]:
     normalizations: dict[str, list[nn.Module]] = {
         "none": [],
         "layer": [nn.LayerNorm(width)],
-        "batch": [BatchNorm(width)],
+        "batch": [nn.BatchNorm1d(width)],
     }
     dropout = [nn.Dropout(part.dropout)] if part.dropout else []
     return [*normalizations[part.normalization], ACTIVATIONS[part.activation](), *dropout]
 
 
-class BatchNorm(nn.BatchNorm1d):
-    """As torch has it, but a single row is scaled as afterwards: of one, no deviation can be told."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The rows scaled."""
-        if self.training and len(input) == 1:
-            self.eval()
-            found: Tensor = super().forward(input)
-            self.train()
-            return found
-        return super().forward(input)
+@contextmanager
+def _one_as_afterwards(module: nn.Module, rows: int) -> Iterator[None]:
+    """Have a single row of a batch go as after training: of one, batch normalization can tell no deviation."""
+    modes = [(each, each.training) for each in module.modules()] if rows == 1 else []
+    if modes:
+        module.eval()
+    yield
+    for each, training in modes:
+        each.training = training
 
 
 class ImageTower(nn.Module):
@@ -140,15 +141,18 @@ class OwnTower(nn.Module):
 
     where: Tensor
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, hidden: int) -> None:
         super().__init__()
-        self.module = module
+        self.module, self.hidden = module, hidden
         self.register_buffer("where", torch.empty(0), persistent=False)
 
     def forward(self, attributes: Any, rows: NodeNumbers) -> Tensor:
         """What the module gives for the wanted rows of the attributes."""
-        found: Tensor = self.module(dense_rows(attributes, rows).to(self.where.device))
-        return found
+        with _one_as_afterwards(self.module, len(rows)):
+            found: Any = self.module(dense_rows(attributes, rows).to(self.where.device))
+        check_answer(found, len(rows), self.hidden, f"the encoder was given {len(rows):,} rows")
+        answer: Tensor = found
+        return answer
 
 
 def dense_rows(attributes: Any, rows: NodeNumbers) -> Tensor:
@@ -161,17 +165,31 @@ def dense_rows(attributes: Any, rows: NodeNumbers) -> Tensor:
 def check_own(module: nn.Module, attributes: Any, hidden: int, whose: str) -> None:
     """Try a user's module on some rows of attributes; one clear error if it cannot be trained with."""
     rows = np.arange(min(attributes.shape[0], 4))
-    wanted = f"wanted a float32 tensor of shape ({len(rows)}, {hidden}): hidden={hidden} finite numbers a row"
-    tried = OwnTower(copy.deepcopy(module)).eval()
     given = f"{whose} was given {len(rows)} rows of {attributes.shape[1]:,} attributes"
+    for name, value in module.state_dict().items():
+        if value.dtype == torch.bfloat16:
+            raise InputError(f"{whose} has {name} in bfloat16, which files cannot hold; make it float32")
     try:
         with torch.no_grad():
-            found: Any = tried(attributes, rows)
+            found: Any = copy.deepcopy(module).eval()(dense_rows(attributes, rows))
     except Exception as problem:  # whatever a user's code may raise
+        wanted = _wanted(len(rows), hidden)
         raise InputError(f"{given} and raised {type(problem).__name__}: {problem}; {wanted}") from problem
-    if not isinstance(found, Tensor):
-        raise InputError(f"{given} and gave {type(found).__name__}; {wanted}")
-    if found.shape != (len(rows), hidden) or found.dtype != torch.float32:
-        raise InputError(f"{given} and gave {found.dtype} of shape {tuple(found.shape)}; {wanted}")
+    check_answer(found, len(rows), hidden, given)
     if not torch.isfinite(found).all():
+        wanted = _wanted(len(rows), hidden)
         raise InputError(f"{given} and gave numbers that are not finite (NaN or infinite); {wanted}")
+
+
+def check_answer(found: Any, rows: int, hidden: int, given: str) -> None:
+    """Raise unless a user's module gave what is wanted of it."""
+    if not isinstance(found, Tensor):
+        raise InputError(f"{given} and gave {type(found).__name__}; {_wanted(rows, hidden)}")
+    if found.shape != (rows, hidden) or found.dtype != torch.float32:
+        raise InputError(
+            f"{given} and gave {found.dtype} of shape {tuple(found.shape)}; {_wanted(rows, hidden)}"
+        )
+
+
+def _wanted(rows: int, hidden: int) -> str:
+    return f"wanted a float32 tensor of shape ({rows}, {hidden}): hidden={hidden} finite numbers a row"
