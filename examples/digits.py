@@ -28,7 +28,7 @@ seen = np.flatnonzero(~hidden)
 
 def fitted(graph: glace.Graph) -> glace.GLACE:
     encoder = "image:size=8x8,filters=8"
-    return glace.GLACE(encoder=encoder, dim=16, hidden=64, batch=256, max_steps=150, offset="learned").fit(
+    return glace.GLACE(encoder=encoder, dim=16, hidden=64, batch=256, max_steps=120, offset="learned").fit(
         graph
     )
 

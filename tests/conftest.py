@@ -12,6 +12,15 @@ settings.register_profile(
 settings.load_profile("glace")
 
 
+LONG = ("test_examples.py", "test_resume.py", "test_page.py")
+"""Files whose tests wait for other programs."""
+
+
+def pytest_collection_modifyitems(items):
+    """Long files first: where files are shared out among processes, none is left alone with one at the end."""
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
 def small(**options):
     """An estimator's options for a fit of a second or two, the same bits every time."""
     return {

@@ -117,7 +117,10 @@ def test_hidden_nodes_of_both_types(glace, shop):
             [*FILES, "--attributes", "user=x.csv"],
             "--attributes is given twice for user; put them into one file",
         ),
-        (["--edges", "user=bought.csv"], "edges go from a type to a type, as 'word:synset', not 'user'"),
+        (
+            ["--edges", "user=bought.csv"],
+            "edges go from a type to a type, as 'word:synset' (word:synset=FILE), not 'user'",
+        ),
         (
             ["--edges", "bought.csv", *FILES[2:], *TITLES],
             "bought.csv, row 2: 0 is a node of several types; say of which",

@@ -255,7 +255,10 @@ def test_new_tables_that_do_not_fit_are_refused():
 
 
 def test_a_column_without_a_kind_tells_how_to_say_it():
-    with pytest.raises(InputError, match=r"columns=\{'town': 'text'\} or 'category' \(--column town=text\)"):
+    with pytest.raises(
+        InputError,
+        match=r"columns=\{'town': 'text'\} or 'category' \(--column town=text, of a type TYPE:town=text\)",
+    ):
         glace.from_tables(EDGES, SHOPS[["id", "town"]])
 
 
