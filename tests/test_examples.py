@@ -66,7 +66,9 @@ def test_example(run, name, tmp_path):
     if name == "from_csv.py":
         names = sorted(path.name for path in (tmp_path / "shops").iterdir())
         assert names == ["new.csv", "shops.csv", "shops.glace", "shops.parquet", "trades.csv"]
-        assert [path.name for path in tmp_path.iterdir() if path.name != "shops"] == []
+        # torch has a cache of its own where temporary files go.
+        others = {path.name for path in tmp_path.iterdir() if not path.name.startswith("torchinductor")}
+        assert others == {"shops"}
 
 
 @pytest.mark.parametrize("name", SAID)
