@@ -27,8 +27,8 @@ seen = np.flatnonzero(~hidden)
 
 
 def fitted(graph: glace.Graph) -> glace.GLACE:
-    encoder = "image:size=8x8,filters=8"
-    return glace.GLACE(encoder=encoder, dim=16, hidden=64, batch=256, max_steps=120, offset="learned").fit(
+    encoder = "image:size=8x8,filters=4"
+    return glace.GLACE(encoder=encoder, dim=16, hidden=64, batch=128, max_steps=120, offset="learned").fit(
         graph
     )
 

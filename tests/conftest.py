@@ -7,7 +7,7 @@ import glace
 from glace.model.encoders import SparseInput
 
 settings.register_profile(
-    "glace", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "glace", deadline=None, max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("glace")
 
