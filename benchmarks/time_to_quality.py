@@ -20,6 +20,7 @@ from glace.evaluation.link_prediction import link_prediction
 from glace.experiment.methods import LEARNED, Learned, make
 from glace.gaussian.embedding import Embedding
 from glace.graph.split import Split, split_edges
+from glace.options import number_or_word
 from glace.rng import Streams
 from glace.training.threads import using_threads
 
@@ -46,7 +47,8 @@ class Way:
         """From "METHOD NAME=VALUE ..."; values are numbers where they look so."""
         method, *options = text.split()
         return cls(
-            method, {name: _value(value) for name, _, value in (each.partition("=") for each in options)}
+            method,
+            {name: number_or_word(value) for name, _, value in (each.partition("=") for each in options)},
         )
 
     @property
@@ -161,15 +163,6 @@ def show(report: Report, title: str, found: dict[str, list[dict[str, Any]]]) -> 
         own = [f"{runs[0]['auc']:.4f}", f"{best:.4f}", min(run["seconds"] for run in runs)]
         rows.append([name, *own, *(seconds_to(runs, goal) for goal in goals)])
     report.table(f"{title}: seconds until shares of its own best, and until AUCs", columns, rows)
-
-
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 if __name__ == "__main__":

@@ -73,6 +73,16 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
 
 
+def number_or_word(text: str) -> Any:
+    """A whole number, a number, or else the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def _is_number(limits: Limits, value: Any) -> bool:
     try:
         whole = math.isfinite(value) and value == int(value)

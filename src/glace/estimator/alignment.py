@@ -189,10 +189,8 @@ def widened(old: Network, new: Network, columns: tuple[Columns, ...]) -> Weights
             found[name] = array
             continue
         shapes = old.kinds[kind].shape, new.kinds[kind].shape
-        parts = (
-            len(array) // shapes[0].part
-        )  # of a scale, one; beside a node's own, there may be its neighbours'
-        for part in range(parts):
+        # Beside the rows of a node's own attributes there may be those of its neighbours'.
+        for part in range(len(array) // shapes[0].part):
             before, after = part * shapes[0].part, part * shapes[1].part
             if shapes[0].hashed:
                 found[name][after : after + shapes[0].part] = array[before : before + shapes[0].part]

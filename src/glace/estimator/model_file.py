@@ -40,7 +40,7 @@ from glace.graph.split import HeldOut
 from glace.graph.typed import TypeAttributes
 from glace.ids import NodeIds
 from glace.metrics import Calibration, Odds
-from glace.model.kinds import Kind, joined, kind_of_columns, kinds_of
+from glace.model.kinds import Kind, empty_of, joined, kind_of_columns, kinds_of
 from glace.model.network import Network
 from glace.model.parts import Own, text_of
 from glace.training.history import History
@@ -137,12 +137,7 @@ def _fill(network: Network, arrays: Arrays, path: str | Path) -> None:
                 f"the weights in {path} do not fit the encoder that is given; make it as it was for the fit"
             ) from problem
         raise FormatError(f"{path} is not a usable model file: its weights do not fit") from problem
-    network.check_modules([_one_row(kind) for kind in network.kinds])
-
-
-def _one_row(kind: Kind) -> Any:
-    size = (1, kind.shape.width)
-    return sp.csr_array(size, dtype=np.float32) if kind.shape.sparse else np.zeros(size, np.float32)
+    network.check_modules([empty_of(kind.shape, rows=1) for kind in network.kinds])
 
 
 def _with_modules(settings: Settings, modules: Modules) -> Any:

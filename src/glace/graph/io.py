@@ -1,6 +1,5 @@
 """Files to a Graph: CSV, TSV, Parquet and svmlight tables, npz graphs; messages count rows as people do."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,13 +43,11 @@ from glace.graph.tables import (
 )
 from glace.graph.text_file import parses
 from glace.graph.typed_tables import (
+    Given,
     TypedEdges,
     are_typed,
-    by_type,
-    check_types,
     edges_by_ends,
     join_types,
-    options_by_type,
 )
 from glace.ids import NodeIds, integers_of
 
@@ -106,19 +103,17 @@ def _read_types(
     header: bool,
 ) -> Graph:
     """What `read_tables` does with files by type."""
-    described, worded = by_type(attributes, "attributes"), by_type(texts, "texts")
-    kinds = options_by_type(columns, "columns", Mapping)
-    recipes = options_by_type(recipe, "recipe", Recipe)
-    check_types(described, worded, columns=kinds, recipe=recipes)
+    given = Given.of(attributes, texts, columns, recipe)
+    kinds, recipes = given.columns, given.recipes
     nodes, files = {}, {}
-    for name, path in described.items():
+    for name, path in given.attributes.items():
         if _is_svmlight(path, name in kinds or name in recipes):
             nodes[name] = read_svmlight(existing(path, "a file of attributes"))
         else:
             files[name] = read_table(
                 path, "attributes", header, worded_columns(kinds.get(name), recipes.get(name))
             )
-    files |= {name: read_table(path, "texts", header) for name, path in worded.items()}
+    files |= {name: read_table(path, "texts", header) for name, path in given.texts.items()}
     links = {ends: read_table(path, "edges", header) for ends, path in edges_by_ends(edges).items()}
     if header:
         for each in links.values():

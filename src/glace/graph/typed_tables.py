@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -105,39 +105,54 @@ def ends_of(name: Any) -> tuple[str, str]:
     return ends[0], ends[1]
 
 
-def check_types(attributes: dict[str, Any], texts: dict[str, Any], **others: dict[str, Any]) -> None:
-    """Raise unless a type has attributes or texts, and what else is said is of types that have attributes."""
-    for name in attributes:
-        check_mixed(attributes, *(given.get(name) for given in others.values()))
-    both = sorted(set(attributes) & set(texts))
-    if both:
-        raise InputError(f"give attributes or texts of type {both[0]!r}, not both")
-    for what, given in others.items():
-        strange = sorted(set(given) - set(attributes))
-        if strange:
-            raise InputError(f"{what} of type {strange[0]!r}, which has no table of attributes; leave it out")
+class Given(NamedTuple):
+    """What was given of each type, checked: tables or files of attributes, of texts, kinds of columns, recipes."""
+
+    attributes: dict[str, Any]
+    texts: dict[str, Any]
+    columns: dict[str, Any]
+    recipes: dict[str, Any]
+
+    @classmethod
+    def of(cls, attributes: Any, texts: Any, columns: Any, recipe: Any) -> "Given":
+        """A type has attributes or texts, and what else is said is of types that have attributes."""
+        given = cls(
+            by_type(attributes, "attributes"),
+            by_type(texts, "texts"),
+            options_by_type(columns, "columns", Mapping),
+            options_by_type(recipe, "recipe", Recipe),
+        )
+        for name in given.attributes:
+            check_mixed(given.attributes, given.columns.get(name), given.recipes.get(name))
+        both = sorted(set(given.attributes) & set(given.texts))
+        if both:
+            raise InputError(f"give attributes or texts of type {both[0]!r}, not both")
+        for what, others in (("columns", given.columns), ("recipe", given.recipes)):
+            strange = sorted(set(others) - set(given.attributes))
+            if strange:
+                raise InputError(
+                    f"{what} of type {strange[0]!r}, which has no table of attributes; leave it out"
+                )
+        return given
 
 
 def from_typed_tables(
     edges: Any, attributes: Any, texts: Any, columns: Any, recipe: Any, directed: bool, missing: str
 ) -> Graph:
     """What `from_tables` does with tables by type."""
-    described, worded = by_type(attributes, "attributes"), by_type(texts, "texts")
-    kinds = options_by_type(columns, "columns", Mapping)
-    recipes = options_by_type(recipe, "recipe", Recipe)
-    check_types(described, worded, columns=kinds, recipe=recipes)
+    given = Given.of(attributes, texts, columns, recipe)
     nodes = {
         name: attribute_table(
             arrow_table(table, f"attributes of {name}"),
             Where(f"attributes of {name}"),
-            kinds.get(name),
-            recipes.get(name),
+            given.columns.get(name),
+            given.recipes.get(name),
         )
-        for name, table in described.items()
+        for name, table in given.attributes.items()
     }
     nodes |= {
         name: text_table(arrow_table(table, f"texts of {name}"), Where(f"texts of {name}"))
-        for name, table in worded.items()
+        for name, table in given.texts.items()
     }
     links = [
         TypedEdges(edge_table(arrow_table(table, named(ends)), Where(named(ends)), ends is None), ends)
@@ -167,17 +182,15 @@ def join_types(
     names = sorted({*nodes, *(end for each in edges for end in each.ends or ())})
     if not names:
         raise InputError("no table of nodes came; give attributes or texts by type, or edges by type")
+    _check_named(names, nodes, edges)
     tables = [_completed(name, nodes.get(name), edges, missing) for name in names]
     counts = [len(table.ids) for table in tables]
     first = np.cumsum([0, *counts])
     pairs = np.concatenate([_pairs(each, names, tables, first) for each in edges])
-    _check_named(names, nodes, edges)
     ids, shared = _ids(names, tables)
     kinds = np.repeat(np.arange(len(names), dtype=np.int32), counts)
-    given = [name in nodes for name in names]
-    findings = _findings(
-        tables, given, pairs, first, [len(nodes[name].ids) if name in nodes else 0 for name in names]
-    )
+    rows = [len(nodes[name].ids) if name in nodes else None for name in names]
+    findings = _findings(tables, rows, pairs, first)
     parts = [
         TypeAttributes(name, len(each.ids), each.attributes, each.attribute_names, each.recipe)
         for name, each in zip(names, tables, strict=True)
@@ -284,18 +297,19 @@ def _ids(names: list[str], tables: list[NodeTable]) -> tuple[NodeIds, int]:
 
 
 def _findings(
-    tables: list[NodeTable], given: list[bool], pairs: Places, first: Places, rows: list[int]
+    tables: list[NodeTable], rows: list[int | None], pairs: Places, first: Places
 ) -> dict[str, int]:
+    """Of all types; `rows` is how many nodes the table of each had, None where it has none."""
     totals = {
         each.name: sum(getattr(table.findings, each.name) for table in tables) for each in fields(Findings)
     }
     mentioned = np.zeros(int(first[-1]), dtype=bool)
     mentioned[pairs] = True
-    for kind, is_given in enumerate(given):
-        if is_given:
-            of_table = mentioned[first[kind] : first[kind] + rows[kind]]
-            totals["nodes_only_in_attributes"] += rows[kind] - int(of_table.sum())
-            totals["nodes_only_in_edges"] += int(first[kind + 1] - first[kind]) - rows[kind]
+    for kind, count in enumerate(rows):
+        if count is not None:
+            of_table = mentioned[first[kind] : first[kind] + count]
+            totals["nodes_only_in_attributes"] += count - int(of_table.sum())
+            totals["nodes_only_in_edges"] += int(first[kind + 1] - first[kind]) - count
     return totals
 
 

@@ -53,10 +53,10 @@ def kind_of_columns(name: str) -> int | None:
     return None if found is None else int(found[1] or found[2] or 0)
 
 
-def empty_of(shape: InputShape) -> Any:
-    """(0, D) attributes of no nodes."""
-    size = (0, shape.width)
-    return sp.csr_array(size, dtype=np.float32) if shape.sparse else np.empty(size, np.float32)
+def empty_of(shape: InputShape, rows: int = 0) -> Any:
+    """(rows, D) attributes of nodes that have none of them."""
+    size = (rows, shape.width)
+    return sp.csr_array(size, dtype=np.float32) if shape.sparse else np.zeros(size, np.float32)
 
 
 def kinds_of(

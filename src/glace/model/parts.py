@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from glace.errors import InputError
-from glace.options import Configuration, option
+from glace.options import Configuration, number_or_word, option
 
 WIDEST = 1 << 20
 
@@ -129,17 +129,8 @@ def part_of(text: str) -> Part:
             raise InputError(f"{name} has no option {each!r}; it takes {taken}")
         if key.strip() in options:
             raise InputError(f"{name} has {key.strip()} twice; give it once")
-        options[key.strip()] = _number_or_word(value.strip())
+        options[key.strip()] = number_or_word(value.strip())
     return kind(**options)
-
-
-def _number_or_word(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def given(part: MLP | Image | Identity) -> dict[str, Any]:
