@@ -104,6 +104,10 @@ def test_saved_and_loaded_models_are_equal_to_the_bit(model, planted, tmp_path):
     assert type(loaded) is type(model)
     assert loaded.get_params() == model.get_params()
     assert loaded.history_.looks == model.history_.looks
+    loaded.set_params(dim=3, neighbors="none").save(
+        tmp_path / "b.glace"
+    )  # set for another fit, not for this one
+    assert (tmp_path / "a.glace").read_bytes() == (tmp_path / "b.glace").read_bytes()
 
 
 def test_parameters_are_scikit_learns(method, model):

@@ -47,6 +47,7 @@ def model(fitted):
 
 def test_new_nodes_find_their_place_and_old_ones_stay(model, graph):
     before = model.embedding_
+    model.set_params(dim=3)  # for a fit to come
     found = model.update(graph)
     assert (found.new_nodes, found.gone_nodes, found.new_attributes) == (50, 0, 0)
     assert found.steps == 20

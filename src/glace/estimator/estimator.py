@@ -134,6 +134,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             if saving:
                 saving.notes = self.choice_.to_json()
             self.history_: History = trainer.run(listener, saving)
+            self.fitted_: Settings = settings
             self._conclude(graph, ordered, back, fitting, trainer)
         return self
 

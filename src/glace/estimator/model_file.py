@@ -93,8 +93,9 @@ def load_model(path: str | Path, encoder: Any = None, new_nodes: bool = True) ->
     metadata, arrays = container.read(path, KIND, VERSION)
     with _usable(path):
         model = ESTIMATORS[metadata["method"]](**metadata["options"])
+        model.fitted_ = model.settings()
         model.choice_ = Choice.from_json(metadata["choice"])
-        settings = Settings.of({**model.get_params(), **model.choice_.options})
+        settings = model.fitted_.changed(model.choice_.options)
         model.types_ = types_of(metadata, arrays)
     if new_nodes:
         modules = _modules(settings, encoder)
@@ -220,7 +221,7 @@ def _metadata(model: GLACE) -> dict[str, Any]:
     return {
         "glace_version": __version__,
         "method": model.method,
-        "options": model.settings().flat(),
+        "options": model.fitted_.flat(),
         "choice": model.choice_.to_json(),
         "dissimilarity": model.network_.measure.name,
         "directed": model.directed_,

@@ -71,7 +71,8 @@ def updated(
     if graph.directed != model.directed_:
         raise InputError("the graph must be directed or undirected as that of the training was")
     began, before, old = time.perf_counter(), model.embedding_, model.network_
-    settings = model.settings().changed(model.choice_.options)
+    # The network stays what it is, whatever was set since.
+    settings = replace(model.settings(), model=model.fitted_.model).changed(model.choice_.options)
     graph = model._as_fitted(graph)
     changed, came = aligned(graph, model), before.ids.find(graph.ids.array) < 0
     with using_threads(settings.run.threads):
