@@ -21,9 +21,11 @@ from glace.cli import main
 from glace.cli.demo import KNOWN
 from glace.cli.screen import Screen
 from glace.datasets import download
+from glace.gaussian.embedding_file import write_embedding
 from glace.graph.arrays import from_arrays
 from glace.graph.npz import read_npz, write_npz
 from glace.graph.sparse import row_of
+from glace.metrics import Odds
 from tests.cli.conftest import FAST, NODES, TABLES, TOPICS, names, write_csv
 from tests.datasets.test_acm import WHOLE as CITATIONS
 from tests.datasets.test_debian import write_lists
@@ -398,13 +400,19 @@ def test_neighbors_with_a_label_and_by_another_measure(glace, folder):
     assert listed == embedding.neighbors("node 01", 60, measure="wasserstein2", among=odd).ids
 
 
-def test_neighbors_of_new_nodes(glace, folder):
+def test_neighbors_of_new_nodes(glace, folder, capsys):
     glace("embed", "people.glace", "--attributes", "nodes.csv", "-o", "new.parquet")
     shown = glace("neighbors", "people.glace", "--of", "new.parquet", "-k", "1", "--json", "n.json")
     answers = record(folder / "n.json")["neighbors"]
     assert isinstance(answers, list)
     assert [answer["id"] for answer in answers] == [answer["of"] for answer in answers], "nearest to itself"
     assert "node 07" in shown
+    model = load("people.glace")
+    model.odds_ = Odds(1.0)  # as another fit has others
+    write_embedding(model.transform(np.zeros((1, model.width_))), "other.parquet")
+    capsys.readouterr()
+    assert main.run(["neighbors", "people.glace", "--of", "other.parquet"]) == 2
+    assert "other.parquet is of another model than people.glace" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_score_of_one_pair(glace, folder):

@@ -53,6 +53,7 @@ def neighbors(
     embedding, graph = load_with_graph(model)
     if of is not None:
         queries, exclude = load_embedding(of), None
+        _check_same_model(embedding, queries, model, of)
     else:
         place = embedding.ids.position(embedding.ids.parse(str(node)))
         known = (
@@ -87,6 +88,17 @@ def _of_graph(graph: "Graph | None", model: Path, option: str) -> "Graph":
             f"{option} needs the edges, labels and types of the graph, which {model} does not keep"
         )
     return graph
+
+
+def _check_same_model(embedding: "Embedding", queries: "Embedding", model: Path, of: Path) -> None:
+    """Raise if the new nodes are another model's; the odds, calibrated by its own held-out pairs, tell."""
+    from glace.metrics import UNKNOWN_ODDS
+
+    if queries.odds != embedding.odds and UNKNOWN_ODDS not in (queries.odds, embedding.odds):
+        raise InputError(
+            f"{of} is of another model than {model}, and Gaussians of two models cannot be compared; embed the new "
+            "nodes with this one (glace embed)"
+        )
 
 
 def _answers(
