@@ -33,6 +33,8 @@ class VGAE(GraphNetworkMethod):
         at_least=1,
     )
     validate_every: int = option(5, "Steps between two looks at the held-out edges.", at_least=1)
+    # On Pubmed the AUC falls from 0.971 to 0.908 and is back after 11 looks, on its way to 0.984.
+    patience: int = option(20, "Stop after so many looks without a better AUC.", at_least=1)
 
     def network(self, library: Any, view: View, streams: Streams) -> GraphNetwork:
         """An untrained auto-encoder."""
