@@ -53,7 +53,7 @@ def classes(dataset: str, method: str, seed: int, level: float) -> dict[str, Any
 def curve(dataset: str, method: str, seed: int, best: float, pace: float) -> dict[str, Any]:
     seconds = [0.0, *(0.5 * 1.6**step for step in range(14))]
     points = [[each, 0.5 + (best - 0.5) * (1 - float(np.exp(-each / pace)))] for each in seconds]
-    return record("convergence", dataset, method, seed, curve=points)
+    return record("convergence", dataset, method, seed, curve=points, seconds=seconds[-1] + 20)
 
 
 def cloud(

@@ -94,6 +94,10 @@ def test_a_last_line_without_its_end_counts_if_it_is_whole(tmp_path):
         (json.dumps(record("node-classification", micro_f1_trials={"a": [1]})), "line 2: .*share of labels"),
         (json.dumps(record("convergence", curve=[[1, 2, 3]])), r"line 2: .*a list of \[seconds, AUC\]"),
         (
+            json.dumps(record("convergence", curve=[[1, 0.5]], seconds=None)),
+            r"needs 'seconds' to be a number",
+        ),
+        (
             json.dumps(certainty("a", "b") | {"by_spread": {"tenth": [1], "auc": []}}),
             "line 2: .*equal length",
         ),
@@ -124,7 +128,9 @@ def test_other_kinds_and_tasks_are_counted(tmp_path):
 
 def test_averages_over_runs_that_are_not_alike_are_noted(tmp_path):
     other_data = links(seed=2)["provenance"] | {"data": "ffff"}
-    decided = {"options": {"dim": 32, "dropout": 0.5}, "choice": {"options": {"dropout": 0.5}, "trials": []}}
+    # `later` is an option that was not there yet when the others ran.
+    options = {"dim": 32, "dropout": 0.5, "later": 1}
+    decided = {"options": options, "choice": {"options": {"dropout": 0.5}, "trials": []}}
     records = [links(), links(seed=1) | decided, links(seed=2, provenance=other_data)]
     notices = " ".join(read_results(write(tmp_path, records)).notices)
     assert "glace on dblp, link-prediction: the runs differ in dim." in notices

@@ -109,7 +109,7 @@ _WHEN_DONE: dict[str, dict[str, tuple[str, Check]]] = {
     "link-prediction": {"auc": _SHARE, "ap": _SHARE},
     "node-classification": {"micro_f1_trials": _TRIALS, "macro_f1_trials": _TRIALS},
     "induction": {"hidden_share": _SHARE, "auc": _SHARE, "ap": _SHARE},
-    "convergence": {"curve": ("a list of [seconds, AUC]", _is_pairs)},
+    "convergence": {"curve": ("a list of [seconds, AUC]", _is_pairs), "seconds": ("a number", is_number)},
     "visualization": {
         "points": ("a list of [x, y]", _is_pairs),
         "classes": ("a list of whole numbers from 0", _is_codes),

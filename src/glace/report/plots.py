@@ -86,6 +86,8 @@ def class_colours(count: int) -> list[Any]:
 
 
 def _draw_panel(axis: Any, lines: Sequence[Line], log_x: bool) -> None:
+    from matplotlib.ticker import LogLocator
+
     strangers = sorted({family_of(line.method)[0] for line in lines} - set(_COLOURS))
     for line in lines:
         family, order = family_of(line.method)
@@ -97,7 +99,8 @@ def _draw_panel(axis: Any, lines: Sequence[Line], log_x: bool) -> None:
             linewidth=2.2 if best else 1.3, zorder=3 if best else 2,
         )  # fmt: skip
     if log_x:
-        axis.set_xscale("log")
+        axis.set_xscale("log", subs=[])
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter("{x:g}")
 
 

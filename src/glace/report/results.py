@@ -184,4 +184,5 @@ def _different_options(runs: Sequence[Run]) -> list[str]:
     # What trials decide may well differ: runs that left it to them are alike.
     decided = {name for run in runs for name in (run.values.get("choice") or {"options": ()})["options"]}
     names = sorted({name for each in options for name in each} - {"seed"} - decided)
-    return [name for name in names if len({json.dumps(each.get(name)) for each in options}) > 1]
+    # A record of before an option was there says nothing of it.
+    return [name for name in names if len({json.dumps(each[name]) for each in options if name in each}) > 1]
