@@ -39,10 +39,7 @@ def neighbors(
     quiet: Quiet = False,
 ) -> None:
     """Show the nodes nearest to a node, or to each of some new ones, by exact search."""
-    import numpy as np
-
-    from glace.estimator.model_file import load_embedding, load_with_graph
-    from glace.graph.sparse import row_of
+    from glace.estimator.model_file import load_with_graph
     from glace.records import Record, provenance
 
     if (node is None) == (of is None):
@@ -52,15 +49,10 @@ def neighbors(
     check_outputs(json, inputs=[model, of])
     embedding, graph = load_with_graph(model)
     if of is not None:
-        queries, exclude = load_embedding(of), None
-        _check_same_model(embedding, queries, model, of)
+        queries, exclude = _new_nodes(embedding, model, of), None
     else:
-        place = embedding.ids.position(embedding.ids.parse(str(node)))
-        known = (
-            _of_graph(graph, model, "--unknown").known_edges(embedding.measure.symmetric) if unknown else None
-        )
-        joined = [] if known is None else row_of(known, place).tolist()
-        queries, exclude = embedding.take(np.array([place])), [[place, *joined]]
+        known = _of_graph(graph, model, "--unknown") if unknown else None
+        queries, exclude = _known_node(embedding, str(node), known)
     filters = [name for name, value in (("--label", label), ("--type", node_type)) if value is not None]
     among = _of_graph(graph, model, filters[0]).among(label, node_type) if filters else None
     places, near = embedding.nearest_to(queries, k, by, measure, exclude, among)
@@ -90,15 +82,32 @@ def _of_graph(graph: "Graph | None", model: Path, option: str) -> "Graph":
     return graph
 
 
-def _check_same_model(embedding: "Embedding", queries: "Embedding", model: Path, of: Path) -> None:
-    """Raise if the new nodes are another model's; the odds, calibrated by its own held-out pairs, tell."""
+def _known_node(
+    embedding: "Embedding", node: str, known: "Graph | None"
+) -> tuple["Embedding", list[list[int]]]:
+    """One node, and what to leave out of its answer: itself, and what it has an edge to in a known graph."""
+    import numpy as np
+
+    from glace.graph.sparse import row_of
+
+    place = embedding.ids.position(embedding.ids.parse(node))
+    edges = None if known is None else known.known_edges(embedding.measure.symmetric)
+    joined = [] if edges is None else row_of(edges, place).tolist()
+    return embedding.take(np.array([place])), [[place, *joined]]
+
+
+def _new_nodes(embedding: "Embedding", model: Path, of: Path) -> "Embedding":
+    """Read new nodes; raise if they are another model's, as odds calibrated by other held-out pairs tell."""
+    from glace.estimator.model_file import load_embedding
     from glace.metrics import UNKNOWN_ODDS
 
+    queries = load_embedding(of)
     if queries.odds != embedding.odds and UNKNOWN_ODDS not in (queries.odds, embedding.odds):
         raise InputError(
             f"{of} is of another model than {model}, and Gaussians of two models cannot be compared; embed the new "
             "nodes with this one (glace embed)"
         )
+    return queries
 
 
 def _answers(
