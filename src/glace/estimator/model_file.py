@@ -93,7 +93,7 @@ def load_model(path: str | Path, encoder: Any = None, new_nodes: bool = True) ->
     metadata, arrays = container.read(path, KIND, VERSION)
     with _usable(path):
         model = ESTIMATORS[metadata["method"]](**metadata["options"])
-        model.fitted_ = model.settings()
+        model.fitted_ = Settings.of(model.get_params())
         model.choice_ = Choice.from_json(metadata["choice"])
         settings = model.fitted_.changed(model.choice_.options)
         model.types_ = types_of(metadata, arrays)
