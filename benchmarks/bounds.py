@@ -61,8 +61,7 @@ class Machine:
     def or_faster(self, other: "Machine") -> "Machine":
         """What it reached in the better of two measurements, speed by speed."""
         pairs = (
-            zip(mine, others, strict=True)
-            for mine, others in ((self.read, other.read), (self.update, other.update))
+            zip(mine, others, strict=True) for mine, others in ((self.read, other.read), (self.update, other.update))
         )
         read, update = ([max(pair) for pair in each] for each in pairs)
         return Machine(max(self.operations, other.operations), self.sizes, read, update)
@@ -76,7 +75,7 @@ class Machine:
 def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
     """What each stage of a step must do, by the model above."""
     config, sampling = steps.network.config, steps.sampler.config
-    batch, pool, hidden, members = sampling.batch, sampling.pool, config.hidden, config.members
+    batch, pool, hidden, members = sampling.batch_size, sampling.negative_pool_size, config.hidden, config.ensemble_size
     sums = sizes.non_zeros * hidden
     touched, encoded = 4 * sizes.columns * hidden, 4 * sizes.rows * hidden
     wide = config.dim * (4 if steps.network.measure.symmetric else 2)
@@ -95,17 +94,12 @@ def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
 
 
 def measured(scale: float) -> Machine:
-    """This machine with the threads that are set now; at small scale without the largest arrays."""
+    """This machine with the n_jobs that are set now; at small scale without the largest arrays."""
     largest = max(int(LARGEST * min(scale, 1)), 4 * SMALLEST)
     sizes = [int(size) for size in np.geomspace(SMALLEST, largest, 5)]
     arrays = [np.ones((size // 4096, 1024), dtype=np.float32) for size in sizes]
-    read = [
-        size / _least(lambda array=array: _sums(array)) for size, array in zip(sizes, arrays, strict=True)
-    ]
-    update = [
-        2 * size / _least(lambda array=array: _raise(array))
-        for size, array in zip(sizes, arrays, strict=True)
-    ]
+    read = [size / _least(lambda array=array: _sums(array)) for size, array in zip(sizes, arrays, strict=True)]
+    update = [2 * size / _least(lambda array=array: _raise(array)) for size, array in zip(sizes, arrays, strict=True)]
     square = torch.ones(PRODUCT, PRODUCT)
     return Machine(2 * PRODUCT**3 / _least(lambda: square @ square), sizes, read, update)
 
@@ -132,7 +126,7 @@ def _sums(array: Any) -> Any:
     width = array.shape[1] // 8
     out = np.zeros((64, width), np.float32)
     for r in prange(len(array)):
-        # Rows far apart write to different places: threads must not wait for each other's.
+        # Rows far apart write to different places: n_jobs must not wait for each other's.
         row, sums = array[r], out[r * 64 // len(array)]
         for c in range(width):
             a, b, d, e = row[c], row[c + width], row[c + 2 * width], row[c + 3 * width]

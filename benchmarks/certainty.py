@@ -14,16 +14,16 @@ import scipy.sparse as sp
 import typer
 
 from benchmarks.common import RESULTS, DataDir, Report, Results, Scale, Threads, graph_of, in_turn
-from glace.estimator.embedding import embed_all
-from glace.estimator.estimator import GLACE
-from glace.estimator.novelty import HIGH
-from glace.evaluation.link_prediction import link_values
-from glace.evaluation.uncertainty import certainty_scores
-from glace.gaussian.certainty import evidence
+from glace.estimators.glace import GLACE
+from glace.experiments.evaluation.link_prediction import link_values
+from glace.experiments.evaluation.uncertainty import certainty_scores
+from glace.fitted.embed import embed_all
+from glace.fitted.novelty import HIGH
 from glace.graph.graph import Graph
-from glace.graph.sparse import narrowed
 from glace.graph.split import hide_nodes, split_edges
+from glace.queries.certainty import evidence
 from glace.rng import Streams
+from glace.sparse import narrowed
 
 HIDDEN = 0.1
 REMOVED = {
@@ -37,25 +37,23 @@ REMOVED = {
 def main(
     dataset: Annotated[list[str] | None, typer.Option(help="cora-ml, ...; `planted` needs no data.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Splits and runs.")] = 1,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps of each run; as many as it wants if not given.")
-    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of each run; as many as it wants if not given.")] = None,
     scale: Scale = 0.02,
-    threads: Threads = 1,
+    n_jobs: Threads = 1,
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
     """Measure certainty, calibration and novelty."""
-    report = Report("certainty", results, {"seeds": seeds, "steps": steps, "threads": threads})
+    report = Report("certainty", results, {"seeds": seeds, "steps": steps, "n_jobs": n_jobs})
     names = dataset or ["cora-ml", "dblp", "pubmed"]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for name, seed in in_turn([(name, seed) for name in names for seed in range(seeds)], 1, "graphs"):
         graph, options = (
             graph_of(name, scale, data_dir),
-            {"seed": seed, "max_steps": steps, "threads": threads},
+            {"random_state": seed, "max_steps": steps, "n_jobs": n_jobs},
         )
         values = {**links(graph, options), **novelty(graph, options)}
-        report.note(dataset=name, seed=seed, **values)
+        report.note(dataset=name, random_state=seed, **values)
         found[name].append(values)
     columns = list(next(iter(found.values()))[0])
     rows = [(name, *(_mean(runs, column) for column in columns)) for name, runs in found.items()]
@@ -75,8 +73,7 @@ def links(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
     halves = certainty_scores(model.embedding_, split.test, Streams(0).numpy("halves"))["error_of_halves"]
     errors = {f"error of the {name.replace('_', ' ')}": value for name, value in halves.items()}
     ratios = {
-        f"ratio by {what}": halves[f"certain_{what}"] / halves[f"uncertain_{what}"]
-        for what in ("nodes", "answers")
+        f"ratio by {what}": halves[f"certain_{what}"] / halves[f"uncertain_{what}"] for what in ("nodes", "answers")
     }
     return {
         "test AUC": values["auc"],
@@ -96,13 +93,9 @@ def removed(model: GLACE, graph: Graph) -> dict[str, float]:
     found = {}
     for what, shares in REMOVED.items():
         less = [thinned(matrix, share, generator) for matrix, share in zip(whole, shares, strict=True)]
-        touched = np.any(
-            [np.diff(a.indptr) < np.diff(b.indptr) for a, b in zip(less, whole, strict=True)], axis=0
-        )
+        touched = np.any([np.diff(a.indptr) < np.diff(b.indptr) for a, b in zip(less, whole, strict=True)], axis=0)
         touched &= before > before.min()  # the least certain cannot be less so
-        found[f"less certain without {what}"] = float(
-            (certainty_of(model, *whole, *less) < before)[touched].mean()
-        )
+        found[f"less certain without {what}"] = float((certainty_of(model, *whole, *less) < before)[touched].mean())
     return found
 
 
@@ -117,8 +110,8 @@ def certainty_of(
     joined.sort_indices()
     nodes, _ = embed_all(model.network_, model.network_.inputs([rows], joined), np.empty)
     known = evidence(np.diff(own.indptr), np.diff(edges.indptr))
-    assert model.reference_ is not None
-    return model.reference_.certainty(nodes[count:], lambda part: known[part])
+    assert model.certainty_model_ is not None
+    return model.certainty_model_.certainty(nodes[count:], lambda part: known[part])
 
 
 def thinned(matrix: sp.csr_array, share: float, generator: np.random.Generator) -> sp.csr_array:

@@ -22,18 +22,16 @@ from rich.table import Table
 
 from glace import datasets, records
 from glace.datasets.planted import planted
+from glace.experiments.report.cells import amount
 from glace.graph.graph import Graph
 from glace.records import Record, peak_rss_mb, provenance
-from glace.report.cells import amount
 
 FOLDER = Path(__file__).parent
 
 Threads = Annotated[int, typer.Option(min=1, help="Threads of each side.")]
 Scale = Annotated[float, typer.Option(min=0.0, help="Size against the paper's ACM graph, which is 1.")]
 Rounds = Annotated[int, typer.Option(min=1, help="How often each side has its turn.")]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of the real graphs; else that of `glace datasets`.")
-]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of the real graphs; else that of `glace datasets`.")]
 Results = Annotated[Path, typer.Option(help="Folder the records are appended in.")]
 RESULTS = FOLDER / "results"
 

@@ -16,16 +16,16 @@ import typer
 
 from benchmarks.common import RESULTS, DataDir, Report, Results, Threads, graph_of, in_turn
 from benchmarks.time_to_quality import Way
-from glace.estimator.choice import START
-from glace.estimator.embedding import embed_all
-from glace.estimator.fitting import Fitting
-from glace.estimator.settings import Settings
-from glace.evaluation.link_prediction import link_prediction
+from glace.config.config import Config
+from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.fitted.embed import embed_all
 from glace.gaussian.embedding import Embedding
 from glace.graph.split import Split, split_edges
 from glace.rng import Streams
 from glace.training.loop import Trainer
 from glace.training.optimizer import BETAS, Optimizer
+from glace.training.selection import START
+from glace.training.task import TrainingTask
 from glace.training.threads import using_threads
 
 PATHS = ("plain", "fast")
@@ -55,28 +55,28 @@ def main(
     option: Annotated[str, typer.Option(help='"NAME=VALUE ..." of the model.')] = "",
     seeds: Annotated[int, typer.Option(min=2, help="Splits and runs of each path.")] = 5,
     scale: Annotated[float, typer.Option(help="Size of `planted` against the paper's ACM graph.")] = 0.02,
-    threads: Threads = 1,
+    n_jobs: Threads = 1,
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
     """Train both paths on the same splits."""
-    options = START | Way.of(f"glace {option}").options | {"threads": threads}
+    options = START | Way.of(f"glace {option}").options | {"n_jobs": n_jobs}
     report = Report("no_loss", results, {"options": options, "seeds": seeds})
     for name in dataset or ["cora-ml", "dblp"]:
         graph = graph_of(name, scale, data_dir)
         found: dict[str, list[dict[str, float]]] = {path: [] for path in PATHS}
         for seed, path in in_turn([(seed, path) for seed in range(seeds) for path in PATHS], 1, name):
             split = split_edges(graph, Streams(seed).numpy("split"))
-            found[path].append(trained(path, split, options | {"seed": seed}))
-            report.note(dataset=name, graph=graph.fingerprint(), path=path, seed=seed, **found[path][-1])
+            found[path].append(trained(path, split, options | {"random_state": seed}))
+            report.note(dataset=name, graph=graph.fingerprint(), path=path, random_state=seed, **found[path][-1])
         show(report, f"{name}, {graph}, {seeds} seeds", found)
 
 
 def trained(path: str, split: Split, options: dict[str, Any]) -> dict[str, float]:
     """One run to its end: how well it tells test edges, and its seconds."""
-    settings = Settings.of(options | ({} if path == "fast" else {"negative_sampling": "independent"}))
+    settings = Config.of(options | ({} if path == "fast" else {"negative_sampling": "independent"}))
     began = time.perf_counter()
-    with using_threads(settings.run.threads):
+    with using_threads(settings.run.n_jobs):
         trainer = trainer_of(path, split, settings)
         trainer.run()
         own, _ = embed_all(trainer.network, trainer.inputs, np.empty)
@@ -86,10 +86,10 @@ def trained(path: str, split: Split, options: dict[str, Any]) -> dict[str, float
     return {"auc": auc, "ap": ap, "seconds": seconds}
 
 
-def trainer_of(path: str, split: Split, settings: Settings) -> Trainer:
+def trainer_of(path: str, split: Split, settings: Config) -> Trainer:
     """The run of this path."""
     measure = settings.model.resolved_dissimilarity(split.train.directed, gaussian=True)
-    fitting = Fitting.of(split.train, settings, measure, split.validation)
+    fitting = TrainingTask.of(split.train, settings, measure, split.validation)
     if path == "fast":
         return fitting.trainer(settings)
     trainer = replace(fitting, compiled=False).trainer(settings)
@@ -104,9 +104,7 @@ def show(report: Report, title: str, found: dict[str, list[dict[str, float]]]) -
         values = {path: [100 * run[name] for run in runs] for path, runs in found.items()}
         differences = [fast - plain for plain, fast in zip(values["plain"], values["fast"], strict=True)]
         parts = [values["plain"], values["fast"], differences]
-        rows.append(
-            (name.upper(), *(f"{statistics.mean(each):.2f} ± {statistics.stdev(each):.2f}" for each in parts))
-        )
+        rows.append((name.upper(), *(f"{statistics.mean(each):.2f} ± {statistics.stdev(each):.2f}" for each in parts)))
     seconds = [min(run["seconds"] for run in found[path]) for path in PATHS]
     rows.append(("seconds", *(f"{each:.0f}" for each in seconds), f"{seconds[0] / seconds[1]:.1f} times"))
     report.table(title, ("", *PATHS, "difference"), rows)

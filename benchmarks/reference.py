@@ -29,8 +29,8 @@ from benchmarks.common import (
 )
 from benchmarks.stages import staged, trainer_of
 from benchmarks.yardstick import BATCH, HIDDEN, Yardstick
-from glace.estimator.variants import PublishedGLACE
-from glace.evaluation.link_prediction import link_prediction
+from glace.estimators.variants import PublishedGLACE
+from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import split_edges
@@ -49,7 +49,7 @@ class Ours:
     batch: int
     pool: int
     hidden: int
-    threads: int
+    n_jobs: int
 
     def model(self, **options: Any) -> PublishedGLACE:
         """The published model with first-order proximity."""
@@ -61,19 +61,17 @@ def main(
     batch: Annotated[int, typer.Option(help="Edges a step of our side.")] = 512,
     pool: Annotated[int, typer.Option(help="Negatives our batch shares.")] = 256,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layer of both.")] = HIDDEN,
-    planted_edges: Annotated[
-        list[int] | None, typer.Option(help="Edges drawn from the planted graph.")
-    ] = None,
+    planted_edges: Annotated[list[int] | None, typer.Option(help="Edges drawn from the planted graph.")] = None,
     edges: Annotated[list[int] | None, typer.Option(help="Edges drawn from the real graph.")] = None,
     dataset: Annotated[str, typer.Option(help="The real graph.")] = "cora-ml",
     ask: Annotated[list[str] | None, typer.Option(help="speed, learning; both by default.")] = None,
-    threads: Threads = 1,
+    n_jobs: Threads = 1,
     rounds: Rounds = 5,
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
     """Compare the package with the yardstick."""
-    ours = Ours(batch, pool, hidden, threads)
+    ours = Ours(batch, pool, hidden, n_jobs)
     report = Report("reference", results, {"scale": scale, **vars(ours)})
     asked = ask or ["speed", "learning"]
     if "speed" in asked:
@@ -86,7 +84,7 @@ def main(
 
 def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None:
     """Edges per second of both, in turn."""
-    with using_threads(ours.threads):
+    with using_threads(ours.n_jobs):
         yardstick, steps = Yardstick(graph, hidden=ours.hidden), staged(trainer_of(graph, ours.model()))
         numbers = count(), count()
         jobs = {
@@ -113,20 +111,16 @@ def compare_learning(report: Report, name: str, edges: list[int], ours: Ours, wh
             options=vars(ours),
         )
         report.note(asked="learning", name=name, side=side, **found)
-        rows += [
-            (side, at["edges"], at["seconds"], f"{at['auc']:.4f}", found["peak_mb"]) for at in found["points"]
-        ]
+        rows += [(side, at["edges"], at["seconds"], f"{at['auc']:.4f}", found["peak_mb"]) for at in found["points"]]
     columns = ("side", "edges drawn", "seconds", "test AUC", "peak MB")
     report.table(f"Learning from {name}", columns, rows)
 
 
-def learned(
-    name: str, side: str, edges: list[int], where: dict[str, Any], options: dict[str, int]
-) -> dict[str, Any]:
+def learned(name: str, side: str, edges: list[int], where: dict[str, Any], options: dict[str, int]) -> dict[str, Any]:
     """Train one side on these numbers of edges of a graph; meant for a process of its own."""
     split, ours = split_edges(graph_of(name, **where), Streams(0).numpy("split")), Ours(**options)
     train = _yardstick if side == "yardstick" else _ours
-    with using_threads(ours.threads):
+    with using_threads(ours.n_jobs):
         # Compiled code is read from disk first, which is no part of training.
         for _ in train(acm_like(0), [BATCH], ours):
             pass
@@ -155,7 +149,7 @@ def _yardstick(graph: Graph, edges: list[int], ours: Ours) -> Learned:
 def _ours(graph: Graph, edges: list[int], ours: Ours) -> Learned:
     for number in edges:
         began = time.perf_counter()
-        model = ours.model(max_steps=max(number // ours.batch, 1), validation_share=0.0).fit(graph)
+        model = ours.model(max_steps=max(number // ours.batch, 1), validation_fraction=0.0).fit(graph)
         yield number, time.perf_counter() - began, model.embedding_
 
 

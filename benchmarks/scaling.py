@@ -1,7 +1,7 @@
 """Do time and memory of training depend on the size of the graph? `python -m benchmarks.scaling`
 
 Each size trains in a process of its own, sizes in turn: from one row of the table to the next the edges and with them
-the nodes grow, the degree, the attributes and the batch stay. What should not grow is the time of a step and the
+the nodes grow, the degree, the attributes and the batch_size stay. What should not grow is the time of a step and the
 memory that training adds to the graph's.
 
 With `--folder` the graphs lie there on disk, are made if they do not, and are mapped: each size is then trained on
@@ -32,11 +32,11 @@ from benchmarks.common import (
 from benchmarks.stages import staged, trainer_of
 from glace.datasets.planted import planted
 from glace.datasets.planted_stream import planted_folder
-from glace.estimator.choice import first_choice
-from glace.estimator.estimator import GLACE
-from glace.experiment.methods import LEARNED
-from glace.graph.folder import read_folder, size_of
+from glace.estimators.glace import GLACE
+from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph
+from glace.io.folder import read_folder, size_of
+from glace.training.selection import first_choice
 from glace.training.threads import using_threads
 
 
@@ -57,9 +57,7 @@ class Size:
 
 def graph_of(size: Size) -> Graph:
     """The graph of this size, in memory."""
-    return planted(
-        size.nodes, communities=50, degree=size.degree, attributes=size.attributes, words=size.words
-    )
+    return planted(size.nodes, communities=50, degree=size.degree, attributes=size.attributes, words=size.words)
 
 
 def folder_of(size: Size, folder: Path) -> Path:
@@ -75,25 +73,23 @@ def folder_of(size: Size, folder: Path) -> Path:
 def main(
     edges: Annotated[list[int] | None, typer.Option(help="Edges of the graphs.")] = None,
     method: Annotated[str, typer.Option(help="A method of first-order proximity.")] = "glace",
-    batch: Annotated[int, typer.Option(help="Edges a step.")] = 512,
+    batch_size: Annotated[int, typer.Option(help="Edges a step.")] = 512,
     steps: Annotated[int, typer.Option(help="Steps that are timed for each graph.")] = 100,
     folder: Annotated[Path | None, typer.Option(help="Folder for graphs on disk.")] = None,
     drawn: Annotated[int, typer.Option(help="Edges drawn from each graph on disk.")] = 10_000_000,
     degree: Annotated[float, typer.Option(help="Edges a node.")] = 10.0,
     attributes: Annotated[int, typer.Option(help="Attributes.")] = 10_000,
     words: Annotated[int, typer.Option(help="Attributes a node.")] = 20,
-    threads: Threads = 1,
+    n_jobs: Threads = 1,
     rounds: Rounds = 3,
     results: Results = RESULTS,
 ) -> None:
     """Train on graphs of every size in turn."""
-    options = {"method": method, "batch": batch, "steps": steps, "threads": threads}
+    options = {"method": method, "batch_size": batch_size, "steps": steps, "n_jobs": n_jobs}
     report = Report("scaling", results, options)
     sizes = [Size(number, degree, attributes, words) for number in edges or [100_000, 1_000_000, 10_000_000]]
     if folder is not None:
-        _on_disk(
-            report, sizes, folder, {"drawn": drawn, "method": method, "batch": batch, "threads": threads}
-        )
+        _on_disk(report, sizes, folder, {"drawn": drawn, "method": method, "batch_size": batch_size, "n_jobs": n_jobs})
         return
     found: dict[int, list[dict[str, Any]]] = {}
     for size in in_turn(sizes, rounds, "sizes in turn"):
@@ -102,8 +98,8 @@ def main(
         report.note(asked="training", **measured)
         found.setdefault(number, []).append(measured)
     columns = ("edges", "nodes", "ms a step", "s a million edges", "graph MB", "training MB", "peak MB")
-    title = f"Training of {method}, batches of {batch:,}, threads {threads}"
-    report.table(title, columns, [_row(each, batch) for each in found.values()])
+    title = f"Training of {method}, batches of {batch_size:,}, n_jobs {n_jobs}"
+    report.table(title, columns, [_row(each, batch_size) for each in found.values()])
 
 
 def _on_disk(report: Report, sizes: list[Size], folder: Path, options: dict[str, Any]) -> None:
@@ -128,29 +124,27 @@ def drawn_to_disk(size: dict[str, Any], folder: str) -> dict[str, Any]:
     return {}
 
 
-def fitted(
-    size: dict[str, Any], folder: str, drawn: int, method: str, batch: int, threads: int
-) -> dict[str, Any]:
+def fitted(size: dict[str, Any], folder: str, drawn: int, method: str, batch_size: int, n_jobs: int) -> dict[str, Any]:
     """Train on a mapped graph and embed its nodes; meant for a process of its own."""
     path, (kind, options) = folder_of(Size(**size), Path(folder)), LEARNED[method]
     first = first_choice(kind(**options).settings().model, has_attributes=True)
-    model = kind(**options | first | {"batch": batch, "threads": threads, "max_steps": drawn // batch})
+    model = kind(**options | first | {"batch_size": batch_size, "n_jobs": n_jobs, "max_steps": drawn // batch_size})
     model.fit(acm_like(0))  # compiled code is loaded, which is no part of what is asked
     with PeakOfOwnMemory() as peak:
         graph, began = read_folder(path), time.perf_counter()
         model.set_params(patience=10**6).fit(graph)
         seconds = time.perf_counter() - began
     times = {"seconds": model.history_.seconds, "embedding_seconds": seconds - model.history_.seconds}
-    auc = max(look.auc for look in model.history_.looks)
+    auc = max(look.auc for look in model.history_.validation_points)
     facts = {"nodes": graph.num_nodes, "edges": graph.num_edges, "disk_gb": size_of(path) / 1e9, "auc": auc}
     return {**facts, **times, "own_mb": peak.mb}
 
 
-def trained(size: dict[str, Any], method: str, batch: int, steps: int, threads: int) -> dict[str, Any]:
+def trained(size: dict[str, Any], method: str, batch_size: int, steps: int, n_jobs: int) -> dict[str, Any]:
     """Take steps on a graph of this size; meant for a process of its own."""
     kind, options = LEARNED[method]
-    model = kind(**options | {"batch": batch})
-    with using_threads(threads):
+    model = kind(**options | {"batch_size": batch_size})
+    with using_threads(n_jobs):
         _step_seconds(acm_like(0), model, 5)  # compiled code is loaded, which is no part of what is asked
         libraries = settled_mb()
         graph = graph_of(Size(**size))
@@ -166,12 +160,12 @@ def _step_seconds(graph: Graph, model: GLACE, steps: int) -> float:
     return min(sum(taking.step(number).seconds.values()) for number in range(steps))
 
 
-def _row(found: list[dict[str, Any]], batch: int) -> list[Any]:
+def _row(found: list[dict[str, Any]], batch_size: int) -> list[Any]:
     """The least of all turns."""
     least = {name: min(each[name] for each in found) for name in found[0]}
     seconds = least["step_seconds"]
     memory = [float(least[name]) for name in ("graph_mb", "training_mb", "peak_mb")]
-    return [found[0]["edges"], found[0]["nodes"], 1e3 * seconds, 1e6 / batch * seconds, *memory]
+    return [found[0]["edges"], found[0]["nodes"], 1e3 * seconds, 1e6 / batch_size * seconds, *memory]
 
 
 if __name__ == "__main__":

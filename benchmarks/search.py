@@ -16,12 +16,12 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, Report, Results, Rounds, Threads, interleaved
-from glace.estimator.model_file import load_embedding
+from glace.fitted.file import load_embedding
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.nearest import wide
+from glace.gaussian.search import wide
 from glace.ids import NodeIds
-from glace.index.approximate import Index
+from glace.queries.approximate import Index
 from glace.rng import Streams
 
 
@@ -34,29 +34,25 @@ def main(
     model: Annotated[
         Path | None, typer.Option(help="Search among the Gaussians of this model or embedding file.")
     ] = None,
-    approximate: Annotated[
-        list[int] | None, typer.Option(help="Candidates of an index, too; may be repeated.")
-    ] = None,
-    threads: Threads = 1,
+    approximate: Annotated[list[int] | None, typer.Option(help="Candidates of an index, too; may be repeated.")] = None,
+    n_jobs: Threads = 1,
     rounds: Rounds = 5,
     results: Results = RESULTS,
 ) -> None:
     """Compare search with the direct formula."""
     embedding = load_embedding(model) if model else random_gaussians(nodes, dim, dissimilarity)
     nodes, dim, dissimilarity = len(embedding), embedding.mean.shape[1], embedding.dissimilarity
-    facts = {"nodes": nodes, "dim": dim, "dissimilarity": dissimilarity, "k": k, "threads": threads}
+    facts = {"nodes": nodes, "dim": dim, "dissimilarity": dissimilarity, "k": k, "n_jobs": n_jobs}
     report = Report("search", results, facts | {"trained": model is not None})
-    with threadpool_limits(threads):
+    with threadpool_limits(n_jobs):
         same, seconds = _compared(embedding, queries, k, rounds)
     took = {f"{name}, {count} at once": each for (name, count), each in seconds.items()}
     report.note(seconds=took, queries=queries, same_answers=same)
-    title = (
-        f"The {k} nearest of {nodes:,} Gaussians of {dim} dimensions by {dissimilarity}, threads {threads}"
-    )
+    title = f"The {k} nearest of {nodes:,} Gaussians of {dim} dimensions by {dissimilarity}, n_jobs {n_jobs}"
     columns = ("way", "queries at once", "ms a query", "times")
     report.table(f"{title}; same answers: {same}", columns, _rows(seconds))
     if approximate:
-        rows = _approximate(embedding, sorted(approximate), queries, k, rounds, threads)
+        rows = _approximate(embedding, sorted(approximate), queries, k, rounds, n_jobs)
         for row in rows:
             report.note(
                 **dict(
@@ -79,13 +75,13 @@ def main(
 
 
 def _approximate(
-    embedding: Embedding, candidates: list[int], queries: int, k: int, rounds: int, threads: int
+    embedding: Embedding, candidates: list[int], queries: int, k: int, rounds: int, n_jobs: int
 ) -> list[list[Any]]:
     """For each number of candidates: recall, ms a query alone and at once, and both as times of exact search."""
     drawn = Streams(0).numpy("queries").permutation(len(embedding))[:queries]
     many, one, own = embedding.take(drawn), embedding.take(drawn[:1]), drawn[:, None].tolist()
     true, _ = embedding.nearest_to(many, k, exclude=own)
-    index = Index(embedding, candidates=candidates[0], threads=threads)
+    index = Index(embedding, candidates=candidates[0], n_jobs=n_jobs)
     rows = []
     for count in candidates:
         index.candidates = count
@@ -97,18 +93,14 @@ def _approximate(
             "exact, many": lambda: embedding.nearest_to(many, k, exclude=own),
             "index, many": lambda: index.nearest_to(many, k, own),
         }
-        took = {
-            name: 1e3 * seconds for name, seconds in interleaved(ways, rounds, f"{count} candidates").items()
-        }
+        took = {name: 1e3 * seconds for name, seconds in interleaved(ways, rounds, f"{count} candidates").items()}
         alone, at_once = took["index"], took["index, many"] / len(drawn)
         speed = took["exact"] / took["index"], took["exact, many"] / took["index, many"]
         rows.append([count, recall, alone, at_once, *speed])
     return rows
 
 
-def _compared(
-    embedding: Embedding, queries: int, k: int, rounds: int
-) -> tuple[bool, dict[tuple[str, int], float]]:
+def _compared(embedding: Embedding, queries: int, k: int, rounds: int) -> tuple[bool, dict[tuple[str, int], float]]:
     """Whether both have the same answers, and the seconds of each way by its name and number of queries."""
     one, many = (embedding.take(np.arange(count) % len(embedding)) for count in (1, queries))
     prepared = embedding.measure, wide(embedding.gaussian), wide(one.gaussian), k

@@ -1,6 +1,6 @@
 """How many questions a second does a server answer, and does it answer all of them? `python -m benchmarks.serving`
 
-A server in a process of its own, clients in threads of this one, on the loopback. Questions are mixed: neighbors,
+A server in a process of its own, clients in n_jobs of this one, on the loopback. Questions are mixed: neighbors,
 score, node, links, completion and new nodes. Every answer is compared with the library's.
 """
 
@@ -23,22 +23,18 @@ import typer
 
 from benchmarks.common import RESULTS, Report, Results
 from glace import datasets
-from glace.estimator.estimator import GLACE
-from glace.estimator.model_file import load_model
+from glace.estimators.glace import GLACE
+from glace.fitted.file import load_model
 from glace.server.answers import Answers
 
 Asked = tuple[str, str, dict[str, Any]]
 
 
 def main(
-    model: Annotated[
-        Path | None, typer.Option(help="Model file; else one of the bundled graph is fitted.")
-    ] = None,
+    model: Annotated[Path | None, typer.Option(help="Model file; else one of the bundled graph is fitted.")] = None,
     requests: Annotated[int, typer.Option(help="Questions in all.")] = 10_000,
     clients: Annotated[int, typer.Option(help="Clients at once.")] = 32,
-    workers: Annotated[
-        list[int] | None, typer.Option(help="Processes of the server; may be repeated.")
-    ] = None,
+    workers: Annotated[list[int] | None, typer.Option(help="Processes of the server; may be repeated.")] = None,
     steps: Annotated[int, typer.Option(help="Steps of the model that is fitted.")] = 300,
     results: Results = RESULTS,
 ) -> None:
@@ -109,9 +105,7 @@ def reply_of(answers: Answers, each: Asked) -> Any:
     _, name, asked_with = each
     if name == "score":
         return answers.score([(a, b) for a, b in asked_with["pairs"]])
-    options = {
-        "node" if key == "id" else "text" if key == "q" else key: value for key, value in asked_with.items()
-    }
+    options = {"node" if key == "id" else "text" if key == "q" else key: value for key, value in asked_with.items()}
     return getattr(answers, name)(**options)
 
 
@@ -144,7 +138,7 @@ def started(path: Path, workers: int) -> Iterator[str]:
         "--workers",
         str(workers),
     ]
-    # One thread a process: the clients are many, and threads of one answer would wait for those of another.
+    # One thread a process: the clients are many, and n_jobs of one answer would wait for those of another.
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None

@@ -4,17 +4,17 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from glace.estimator.choice import first_choice
-from glace.estimator.estimator import GLACE
-from glace.estimator.fitting import Fitting
+from glace.estimators.glace import GLACE
 from glace.graph.graph import Graph
-from glace.model.encoders import SparseInput, Touched, sparse_inputs
+from glace.model.input_layers import SparseInput, SparseRowGradient, sparse_inputs
 from glace.model.inputs import NodeInputs
+from glace.model.loss import batch_loss
 from glace.model.network import Network
-from glace.model.objective import batch_loss
 from glace.sampling.edges import EdgeSampler
-from glace.training.loop import Trainer, veil_of
+from glace.training.loop import Trainer, input_mask
 from glace.training.optimizer import Optimizer
+from glace.training.selection import first_choice
+from glace.training.task import TrainingTask
 
 STAGES = (
     "draw",
@@ -29,10 +29,10 @@ STAGES = (
 
 def trainer_of(graph: Graph, model: GLACE) -> Trainer:
     """The run that `model.fit(graph)` would make, without trials and held-out edges."""
-    settings = model.settings().changed({"validation_share": 0.0})
+    settings = model.settings().changed({"validation_fraction": 0.0})
     settings = settings.changed(first_choice(settings.model, graph.attributes is not None))
     measure = settings.model.resolved_dissimilarity(graph.directed, model.gaussian)
-    return Fitting.of(graph, settings, measure, None).trainer(settings)
+    return TrainingTask.of(graph, settings, measure, None).trainer(settings)
 
 
 class Stopwatch:
@@ -93,10 +93,10 @@ class StagedSteps:
         batch = self.sampler.batch(number)
         nodes, places = batch.distinct()
         self.watch.switch("input rows")
-        rows = self.inputs.rows(nodes, veil_of(self.network, self.sampler, batch, number))
+        rows = self.inputs.rows(nodes, input_mask(self.network, self.sampler, batch, number))
         self.watch.switch("dense forward")
         parts = places.anchors, places.targets, places.negatives, batch.allowed
-        loss = batch_loss(self.network, rows, *parts, self.sampler.config.negatives)
+        loss = batch_loss(self.network, rows, *parts, self.sampler.config.n_negatives)
         value = loss.item()
         self.watch.switch("dense backward")
         self.optimizer.zero_grad()
@@ -112,7 +112,7 @@ class StagedSteps:
         """Have the clock know when the sparse layer is at work, which others call."""
         found = SparseInput.touched
 
-        def touched() -> Touched:
+        def touched() -> SparseRowGradient:
             self.watch.switch("by column")
             entries = found(self.layer)
             self.touched = len(entries.numbers)

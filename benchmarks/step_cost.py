@@ -1,6 +1,6 @@
 """Where does the time of a step go, and how far is it from what the machine allows? `python -m benchmarks.step_cost`
 
-Edges per second by batch, width of the hidden layer and threads, all in turn; for each stage of a step its time, its
+Edges per second by batch_size, width of the hidden layer and n_jobs, all in turn; for each stage of a step its time, its
 share and the bound: `benchmarks/bounds.py` says what that is made of.
 """
 
@@ -14,7 +14,7 @@ import typer
 from benchmarks.bounds import Machine, costs, measured
 from benchmarks.common import RESULTS, Report, Results, Rounds, Scale, acm_like, in_turn
 from benchmarks.stages import STAGES, Sizes, StagedSteps, Step, staged, trainer_of
-from glace.experiment.methods import LEARNED
+from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph
 from glace.sampling.edges import EdgeSampler
 from glace.training.threads import using_threads
@@ -27,9 +27,9 @@ STEPS = 3
 class Setting:
     """One row of the table."""
 
-    batch: int
+    batch_size: int
     hidden: int
-    threads: int
+    n_jobs: int
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,18 @@ class Found:
 def main(
     scale: Scale = 1.0,
     method: Annotated[str, typer.Option(help="A method of first-order proximity.")] = "glace",
-    batch: Annotated[list[int] | None, typer.Option(help="Edges a step.")] = None,
+    batch_size: Annotated[list[int] | None, typer.Option(help="Edges a step.")] = None,
     hidden: Annotated[list[int] | None, typer.Option(help="Width of the hidden layer.")] = None,
-    pool: Annotated[int, typer.Option(help="Negatives that a batch shares.")] = 256,
-    threads: Annotated[list[int] | None, typer.Option(help="Threads.")] = None,
+    pool: Annotated[int, typer.Option(help="Negatives that a batch_size shares.")] = 256,
+    n_jobs: Annotated[list[int] | None, typer.Option(help="Threads.")] = None,
     rounds: Rounds = 3,
     results: Results = RESULTS,
 ) -> None:
     """Measure the steps of every setting in turn."""
-    sizes = batch or [256, 1024, 4096, 16384], hidden or [128, 256, 512], threads or [1]
+    sizes = batch_size or [256, 1024, 4096, 16384], hidden or [128, 256, 512], n_jobs or [1]
     settings = [Setting(*each) for each in product(*sizes)]
     graph = acm_like(scale)
-    report = Report("step_cost", results, {"scale": scale, "method": method, "pool": pool})
+    report = Report("step_cost", results, {"scale": scale, "method": method, "negative_pool_size": pool})
     machines, found = _found(settings, _steps(graph, method, pool, settings), scale, rounds)
     for count, machine in machines.items():
         _show_machine(report, count, machine)
@@ -74,11 +74,11 @@ def main(
     _show(report, f"Steps of {method} on {graph}, pool of {pool:,}", found)
 
 
-def _show_machine(report: Report, threads: int, machine: Machine) -> None:
-    report.note(asked="machine", threads=threads, **vars(machine))
+def _show_machine(report: Report, n_jobs: int, machine: Machine) -> None:
+    report.note(asked="machine", n_jobs=n_jobs, **vars(machine))
     speeds = zip(machine.sizes, machine.read, machine.update, strict=True)
     rows = [(f"{size / 1e6:.0f}", read / 1e9, update / 1e9) for size, read, update in speeds]
-    title = f"This machine, threads {threads}: matrix product {machine.operations / 1e9:.0f} GFlop/s"
+    title = f"This machine, n_jobs {n_jobs}: matrix product {machine.operations / 1e9:.0f} GFlop/s"
     report.table(title, ("MB", "read GB/s", "read and write GB/s"), rows)
 
 
@@ -87,12 +87,13 @@ def _steps(graph: Graph, method: str, pool: int, settings: list[Setting]) -> dic
     kind, options = LEARNED[method]
     widths = sorted({setting.hidden for setting in settings})
     networks = {
-        each: staged(trainer_of(graph, kind(**options | {"hidden": each, "pool": pool}))) for each in widths
+        each: staged(trainer_of(graph, kind(**options | {"hidden": each, "negative_pool_size": pool})))
+        for each in widths
     }
     found = {}
     for setting in settings:
         base = networks[setting.hidden].sampler
-        sampler = EdgeSampler(graph, replace(base.config, batch=setting.batch), base.streams)
+        sampler = EdgeSampler(graph, replace(base.config, batch_size=setting.batch_size), base.streams)
         found[setting] = replace(networks[setting.hidden], sampler=sampler)
     return found
 
@@ -100,12 +101,12 @@ def _steps(graph: Graph, method: str, pool: int, settings: list[Setting]) -> dic
 def _found(
     settings: list[Setting], steps: dict[Setting, StagedSteps], scale: float, rounds: int
 ) -> tuple[dict[int, Machine], dict[Setting, Found]]:
-    """What the machine reaches, by threads, and what the steps take: all in turn, for it is shared with others."""
+    """What the machine reaches, by n_jobs, and what the steps take: all in turn, for it is shared with others."""
     taken: dict[Setting, list[Step]] = {setting: [] for setting in settings}
     machines: dict[int, Machine] = {}
-    turns: list[int | Setting] = [*sorted({setting.threads for setting in settings}), *settings]
+    turns: list[int | Setting] = [*sorted({setting.n_jobs for setting in settings}), *settings]
     for turn in in_turn(turns, 1 + rounds, "steps in turn"):
-        with using_threads(turn if isinstance(turn, int) else turn.threads):
+        with using_threads(turn if isinstance(turn, int) else turn.n_jobs):
             if isinstance(turn, int):
                 machine = measured(scale)
                 machines[turn] = machine.or_faster(machines.get(turn, machine))
@@ -113,7 +114,7 @@ def _found(
                 first = len(taken[turn])
                 taken[turn] += [steps[turn].step(first + number) for number in range(STEPS)]
     # The first turn compiles and fills caches.
-    found = {each: _summed(steps[each], taken[each][STEPS:], machines[each.threads]) for each in settings}
+    found = {each: _summed(steps[each], taken[each][STEPS:], machines[each.n_jobs]) for each in settings}
     return machines, found
 
 
@@ -126,7 +127,7 @@ def _summed(steps: StagedSteps, taken: list[Step], machine: Machine) -> Found:
 
 
 def _note(report: Report, setting: Setting, found: Found) -> None:
-    speed = {"edges_per_second": setting.batch / found.total}
+    speed = {"edges_per_second": setting.batch_size / found.total}
     report.note(asked="steps", **vars(setting), **speed, **{**vars(found), "sizes": vars(found.sizes)})
 
 
@@ -141,12 +142,12 @@ def _show(report: Report, title: str, found: dict[Setting, Found]) -> None:
 
 def _row(setting: Setting, found: Found) -> list[Any]:
     shares = [_percent(found.seconds[stage] / found.total) for stage in STAGES]
-    own = [setting.batch, setting.hidden, setting.threads, setting.batch / found.total]
+    own = [setting.batch_size, setting.hidden, setting.n_jobs, setting.batch_size / found.total]
     return [*own, 1e3 * found.total, 1e3 * found.bound, _percent(found.bound / found.total), *shares]
 
 
 def _detail(setting: Setting, found: Found) -> list[list[Any]]:
-    own = [setting.batch, setting.hidden, setting.threads]
+    own = [setting.batch_size, setting.hidden, setting.n_jobs]
     times = [(stage, found.seconds[stage], found.bounds[stage]) for stage in STAGES]
     return [[name, *own, 1e3 * took, 1e3 * least, _percent(least / took)] for name, took, least in times]
 

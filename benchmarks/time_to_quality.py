@@ -15,9 +15,9 @@ import typer
 
 from benchmarks.common import RESULTS, DataDir, Report, Results, Rounds, Threads, acm_like, graph_of, in_turn
 from benchmarks.yardstick import Yardstick
-from glace.baselines.descent import Descent
-from glace.evaluation.link_prediction import link_prediction
-from glace.experiment.methods import LEARNED, Learned, make
+from glace.experiments.baselines.descent import Descent
+from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.experiments.methods import LEARNED, Learned, make
 from glace.gaussian.embedding import Embedding
 from glace.graph.split import Split, split_edges
 from glace.options import number_or_word
@@ -29,7 +29,7 @@ GOALS = (0.9, 0.95, 0.97, 0.98)
 METHODS = ("line", "graph2gauss", "lace", "glace-published", "glace")
 YARDSTICK = "yardstick"
 LOOK_EVERY, PATIENCE = 100, 10
-"""Steps of the yardstick between looks, and looks without a better AUC that end it: its plateau."""
+"""Steps of the yardstick between validation_points, and looks without a better AUC that end it: its plateau."""
 
 Curve = list[tuple[float, float]]
 """(seconds since the start, validation AUC) of each look."""
@@ -63,43 +63,43 @@ def main(
     ] = None,
     way: Annotated[list[str] | None, typer.Option(help='"METHOD OPTION=VALUE ...", or `yardstick`.')] = None,
     scale: Annotated[float, typer.Option(help="Size of `planted` against the paper's ACM graph.")] = 0.02,
-    threads: Threads = 1,
+    n_jobs: Threads = 1,
     rounds: Rounds = 3,
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
     """Train every method on every graph, and tell when it was how good."""
-    report = Report("time_to_quality", results, {"threads": threads, "rounds": rounds})
+    report = Report("time_to_quality", results, {"n_jobs": n_jobs, "rounds": rounds})
     for name in dataset or ["cora-ml", "dblp", "wordnet", "debian"]:
         graph = graph_of(name, scale, data_dir)
         split = split_edges(graph, Streams(0).numpy("split"))
         ways = [Way.of(each) for each in way or [*METHODS, *[YARDSTICK] * (name == "cora-ml")]]
         for each in ways:  # compiled code is read from disk before the clock runs
-            _run(each, split_edges(acm_like(0), Streams(0).numpy("split")), threads, brief=True)
+            _run(each, split_edges(acm_like(0), Streams(0).numpy("split")), n_jobs, brief=True)
         found: dict[str, list[dict[str, Any]]] = {}
         for each in in_turn(ways, rounds, f"methods in turn on {name}"):
-            run = _run(each, split, threads)
+            run = _run(each, split, n_jobs)
             report.note(dataset=name, graph=graph.fingerprint(), way=each.text, **run)
             found.setdefault(each.text, []).append(run)
         show(report, f"{name}, {graph}", found)
 
 
-def _run(way: Way, split: Split, threads: int, brief: bool = False) -> dict[str, Any]:
+def _run(way: Way, split: Split, n_jobs: int, brief: bool = False) -> dict[str, Any]:
     """The curve of one run, its seconds in all, and how good it is in the end."""
     began = time.perf_counter()
-    with using_threads(threads):
+    with using_threads(n_jobs):
         if way.method == YARDSTICK:
             embedding, curve = _yardstick(split, brief)
         else:
-            embedding, curve = _method(way, split, threads, brief)
+            embedding, curve = _method(way, split, n_jobs, brief)
     seconds = time.perf_counter() - began
     test = link_prediction(embedding, split.test).auc
     return {"seconds": seconds, "validation_auc": max(auc for _, auc in curve), "auc": test, "curve": curve}
 
 
-def _method(way: Way, split: Split, threads: int, brief: bool) -> tuple[Embedding, Curve]:
+def _method(way: Way, split: Split, n_jobs: int, brief: bool) -> tuple[Embedding, Curve]:
     shorter: dict[str, Any] = {"max_steps": 2} if brief else {}
-    own: dict[str, Any] = {"threads": threads} if way.method in LEARNED else {}
+    own: dict[str, Any] = {"n_jobs": n_jobs} if way.method in LEARNED else {}
     method = make(way.method, own | way.options | shorter)
     curve: Curve = [] if isinstance(method, Learned) else watched(method)
     embedding = method.embed(split.train, Streams(0), validation=split.validation)
@@ -127,7 +127,7 @@ def watched(method: Any) -> Curve:
 
 
 def _yardstick(split: Split, brief: bool) -> tuple[Embedding, Curve]:
-    """Steps until `PATIENCE` looks found nothing better; the best weights are those that count."""
+    """Steps until `PATIENCE` validation_points found nothing better; the best weights are those that count."""
     began = time.perf_counter()
     yardstick, curve, best, number = Yardstick(split.train), Curve(), None, 0
     while _since_best(curve) < PATIENCE and not (brief and curve):

@@ -15,13 +15,13 @@ import typer
 
 from benchmarks.common import RESULTS, Report, Results, Threads, in_turn
 from glace.datasets.registry import load
-from glace.estimator.estimator import GLACE
-from glace.evaluation.link_prediction import link_prediction
+from glace.estimators.glace import GLACE
+from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
+from glace.graph.node_types import TypedAttributes
 from glace.graph.non_edges import sample_non_edges
 from glace.graph.split import HeldOut, Induction, Split, hide_nodes, split_edges
-from glace.graph.typed import TypedAttributes
 from glace.rng import Streams
 
 HIDDEN = 0.1
@@ -30,9 +30,9 @@ AUTO = "one type"
 OPTIONS: dict[str, dict[str, Any]] = {
     AUTO: {},
     "one type, negatives by degree": {"negative_power": 0.75},
-    "one type, no neighbours": {"neighbors": "none", "dropout": 0.0},
+    "one type, no neighbours": {"neighbor_features": "none", "dropout": 0.0},
     "one type, no neighbours, negatives by degree": {
-        "neighbors": "none",
+        "neighbor_features": "none",
         "dropout": 0.0,
         "negative_power": 0.75,
     },
@@ -46,21 +46,19 @@ def main(
     dim: Annotated[int, typer.Option(min=1, help="Dimensions; 2 are a map.")] = 2,
     seeds: Annotated[int, typer.Option(min=1, help="Splits and runs.")] = 3,
     steps: Annotated[int, typer.Option(min=1, help="Most steps of each run.")] = 1000,
-    threads: Threads = 1,
-    auto: Annotated[
-        bool, typer.Option("--auto", help="One type with its own choice of options only.")
-    ] = False,
+    n_jobs: Threads = 1,
+    auto: Annotated[bool, typer.Option("--auto", help="One type with its own choice of options only.")] = False,
     results: Results = RESULTS,
 ) -> None:
     """Compare nodes with types with nodes of one."""
-    size = {"dim": dim, "members": min(dim, 4) if dim > 4 else 1, "max_steps": steps, "threads": threads}
-    report = Report("types", results, {"dim": dim, "seeds": seeds, "steps": steps, "threads": threads})
+    size = {"dim": dim, "ensemble_size": min(dim, 4) if dim > 4 else 1, "max_steps": steps, "n_jobs": n_jobs}
+    report = Report("types", results, {"dim": dim, "seeds": seeds, "steps": steps, "n_jobs": n_jobs})
     graph = load("wordnet-kinds")
     names = [TYPED, AUTO] if auto else [TYPED, *OPTIONS, VOCABULARY]
     found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for seed, name in in_turn([(seed, name) for seed in range(seeds) for name in names], 1, "runs"):
-        values = links(graph, name, seed, {**size, "seed": seed})
-        report.note(treatment=name, seed=seed, **values)
+        values = links(graph, name, seed, {**size, "random_state": seed})
+        report.note(treatment=name, random_state=seed, **values)
         found[name].append(values)
     report.table(
         "AUC of held-out edges, means over seeds",
@@ -123,9 +121,7 @@ def one_vocabulary(graph: Graph) -> Graph:
     """The graph of one type in which equal words are the same column."""
     assert isinstance(graph.attributes, TypedAttributes)
     words = [
-        part.recipe.vocabulary.words
-        for part in graph.attributes.parts
-        if part.recipe and part.recipe.vocabulary
+        part.pipeline.vocabulary.words for part in graph.attributes.parts if part.pipeline and part.pipeline.vocabulary
     ]
     both = sorted({word for some in words for word in some})
     place = {word: column for column, word in enumerate(both)}
@@ -143,10 +139,10 @@ def hidden(graph: Graph, seeds: int, size: dict[str, Any], report: Report) -> No
     for seed in in_turn(range(seeds), 1, "hidden nodes"):
         part = hide_nodes(graph, HIDDEN, Streams(seed).numpy("hidden nodes"))
         for treatment in (TYPED, AUTO):
-            embedding = unseen(part, treatment, {**size, "seed": seed, "purpose": "nodes"})
+            embedding = unseen(part, treatment, {**size, "random_state": seed, "purpose": "nodes"})
             for code, name in enumerate(graph.node_types.names):
                 auc = link_prediction(embedding, of_type(part, graph.node_types.codes, code)).auc
-                report.note(treatment=treatment, seed=seed, hidden=name, auc=auc)
+                report.note(treatment=treatment, random_state=seed, hidden=name, auc=auc)
                 found.setdefault((treatment, name), []).append(100 * auc)
     rows = [
         (f"{treatment}, a hidden {name}", f"{np.mean(each):.2f}", " ".join(f"{auc:.2f}" for auc in each))

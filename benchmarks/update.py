@@ -12,8 +12,8 @@ import numpy as np
 import typer
 
 from benchmarks.common import RESULTS, DataDir, Report, Results, Scale, Threads, graph_of, in_turn
-from glace.estimator.estimator import GLACE
-from glace.evaluation.link_prediction import link_prediction
+from glace.estimators.glace import GLACE
+from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.rng import Streams
@@ -25,38 +25,29 @@ def main(
     dataset: Annotated[str, typer.Option(help="The graph; `planted` needs no data.")] = "cora-ml",
     stay: Annotated[list[float] | None, typer.Option(help="Penalties to try; may be repeated.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Choices of the new nodes.")] = 3,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps of each fit; as many as it wants if not given.")
-    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of each fit; as many as it wants if not given.")] = None,
     scale: Scale = 0.02,
-    threads: Threads = 1,
+    n_jobs: Threads = 1,
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
     """Compare updates with a new fit."""
-    report = Report("update", results, {"dataset": dataset, "threads": threads})
+    report = Report("update", results, {"dataset": dataset, "n_jobs": n_jobs})
     graph, penalties = graph_of(dataset, scale, data_dir), stay or [0.0, 0.1, 1.0]
     found: dict[str, list[dict[str, float]]] = {}
     for seed in in_turn(list(range(seeds)), 1, "choices of new nodes"):
-        for name, values in compared(
-            graph, penalties, {"seed": seed, "max_steps": steps, "threads": threads}
-        ):
-            report.note(seed=seed, way=name, **values)
+        for name, values in compared(graph, penalties, {"random_state": seed, "max_steps": steps, "n_jobs": n_jobs}):
+            report.note(random_state=seed, way=name, **values)
             found.setdefault(name, []).append(values)
     columns = ("AUC of new edges", "seconds", "kept neighbours", "moved (median)")
-    rows = [
-        (name, *(f"{np.mean([run[key] for run in runs]):.4g}" for key in KEYS))
-        for name, runs in found.items()
-    ]
+    rows = [(name, *(f"{np.mean([run[key] for run in runs]):.4g}" for key in KEYS)) for name, runs in found.items()]
     report.table(f"{dataset}, {graph}: means of {seeds} choices", ("", *columns), rows)
 
 
 KEYS = ("auc", "seconds", "kept", "moved")
 
 
-def compared(
-    graph: Graph, penalties: list[float], options: dict[str, Any]
-) -> list[tuple[str, dict[str, float]]]:
+def compared(graph: Graph, penalties: list[float], options: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
     """A new fit, then an update with each penalty."""
     generator = Streams(options["seed"]).numpy("new nodes")
     is_new = np.zeros(graph.num_nodes, np.bool_)

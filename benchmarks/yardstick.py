@@ -16,12 +16,12 @@ from sklearn.preprocessing import normalize
 from torch import Tensor, nn
 from torch.nn import functional
 
+from glace.config.sampling import SamplingConfig
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.model.encoders import xavier_uniform
+from glace.model.input_layers import xavier_uniform
 from glace.rng import Streams
-from glace.sampling.config import SamplingConfig
 from glace.sampling.edges import Batch, EdgeSampler
 
 BATCH, NEGATIVES, POWER = 128, 5, 0.75
@@ -45,7 +45,7 @@ class Yardstick(nn.Module):
         self.source_bias = nn.Parameter(torch.zeros(hidden))
         self.mean, self.variance = (_linear(hidden, dim, generator) for _ in range(2))
         config = SamplingConfig(
-            batch=BATCH, negatives=NEGATIVES, negative_power=POWER, negative_sampling="independent"
+            batch_size=BATCH, n_negatives=NEGATIVES, negative_power=POWER, negative_sampling="independent"
         )
         self.sampler = EdgeSampler(graph, config, streams)
         self.optimizer = torch.optim.Adam(self.parameters(), lr=LEARNING_RATE)
@@ -98,9 +98,7 @@ def _variance(gaussian: Gaussian) -> Tensor:
 
 
 def _tensor(matrix: sp.csr_array) -> Tensor:
-    start, column, value = (
-        torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices, matrix.data)
-    )
+    start, column, value = (torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices, matrix.data))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(start, column, value, matrix.shape, check_invariants=False)

@@ -5,19 +5,19 @@ from typing import Any
 import numpy as np
 
 import glace
-from glace.evaluation.link_prediction import attribute_prediction, link_prediction
+from glace.experiments.evaluation.link_prediction import attribute_prediction, link_prediction
 
 SEEDS = range(3)
 # One encoder that sees a node's own attributes, for both: what differs is the variance.
 PLAIN: dict[str, Any] = {
-    "members": 1,
+    "ensemble_size": 1,
     "neighbors": "none",
     "neighbor_dropout": 0.0,
     "dropout": 0.0,
     "offset": "learned",
 }
 
-graph = glace.datasets.planted(800, communities=8, degree=8, attributes=300, words=12, mixing=0.05, seed=1)
+graph = glace.datasets.planted(800, communities=8, degree=8, attributes=300, words=12, mixing=0.05, random_state=1)
 print(graph)
 
 scores: dict[str, list[tuple[float, float]]] = {"GLACE, Gaussians": [], "LACE, points": [], "attributes": []}
@@ -27,7 +27,7 @@ for seed in SEEDS:
     for name, method in (("GLACE, Gaussians", glace.GLACE), ("LACE, points", glace.LACE)):
         # A Gaussian of 16 dimensions has 16 means and 16 variances; the point gets as many numbers.
         dim = 16 if method is glace.GLACE else 32
-        model = method(dim=dim, hidden=64, max_steps=150, seed=seed, **PLAIN).fit(known)
+        model = method(dim=dim, hidden=64, max_steps=150, random_state=seed, **PLAIN).fit(known)
         scores[name].append(link_prediction(model.embedding_, held_out))
     scores["attributes"].append(attribute_prediction(known, held_out))
 

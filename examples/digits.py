@@ -28,9 +28,7 @@ seen = np.flatnonzero(~hidden)
 
 def fitted(graph: glace.Graph) -> glace.GLACE:
     encoder = "image:size=8x8,filters=4"
-    return glace.GLACE(encoder=encoder, dim=16, hidden=64, batch=128, max_steps=120, offset="learned").fit(
-        graph
-    )
+    return glace.GLACE(encoder=encoder, dim=16, hidden=64, batch_size=128, max_steps=120, offset="learned").fit(graph)
 
 
 def right(known: glace.Embedding, answers: np.ndarray, asked: glace.Embedding, truth: np.ndarray) -> float:

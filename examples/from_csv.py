@@ -33,7 +33,7 @@ with (folder / "shops.csv").open("w", newline="") as file:
 
 graph = glace.read_tables(folder / "trades.csv", folder / "shops.csv")
 print(graph)
-for line in graph.findings.lines():
+for line in graph.cleaning_report.lines():
     print(" ", line)
 
 model = glace.GLACE(dim=8, hidden=64, max_steps=200, purpose="nodes").fit(graph)

@@ -33,21 +33,21 @@ write_csv(pa.table(shops), options.folder / "shops.csv")
 write_csv(pa.table(list(np.array(shops["id"])[ends]), ["source", "target"]), options.folder / "trades.csv")
 
 plain: dict[str, Any] = {"neighbors": "none", "neighbor_dropout": 0.0, "dropout": 0.0, "offset": "learned"}
-recipe, auc = {"price": "number", "town": "category", "wares": "text"}, {}
-for used in (*recipe, "all three"):
-    columns = {name: kind if used in (name, "all three") else "drop" for name, kind in recipe.items()}
+pipeline, auc = {"price": "number", "town": "category", "wares": "text"}, {}
+for used in (*pipeline, "all three"):
+    columns = {name: kind if used in (name, "all three") else "drop" for name, kind in pipeline.items()}
     graph = glace.read_tables(options.folder / "trades.csv", options.folder / "shops.csv", columns=columns)
-    model = glace.GLACE(dim=16, hidden=64, members=1, max_steps=60, **plain).fit(graph)
+    model = glace.GLACE(dim=16, hidden=64, ensemble_size=1, max_steps=60, **plain).fit(graph)
     auc[used] = model.history_.best.auc if model.history_.best else 0.5
     print(f"{used:9} AUC of held-out trades {auc[used]:.2f}")
 
 # New shops go the same way; what is missing or was never seen in training adds nothing, and is counted.
 new = pa.table({"price": [21.0, None], "town": ["Genf", "town 1"], "wares": ["milk", "red wine"]})
-for count in model.recipe_.counts(new) if model.recipe_ else ():
+for count in model.pipeline_.counts(new) if model.pipeline_ else ():
     print(count.line() or f"no value of {count.column!r} missing")
 nearest, _ = model.embedding_.nearest_to(model.transform(new), 3)
 for shop, places in zip(("a shop in Genf", "a shop without a price"), nearest, strict=True):
-    print(shop, "is near", "; ".join(", ".join(str(shops[name][at]) for name in recipe) for at in places))
+    print(shop, "is near", "; ".join(", ".join(str(shops[name][at]) for name in pipeline) for at in places))
 
 if options.picture:
     from matplotlib import pyplot

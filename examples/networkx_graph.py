@@ -10,7 +10,7 @@ print(graph)
 
 # Without attributes a node is known by its identity alone. There is nothing to hold out from a graph
 # this small: train on all edges, to the last step.
-model = glace.GLACE(dim=8, hidden=32, max_steps=300, validation_share=0).fit(graph)
+model = glace.GLACE(dim=8, hidden=32, max_steps=300, validation_fraction=0).fit(graph)
 embedding = model.embedding_
 
 for character in ("Valjean", "Cosette", "Enjolras", "Fantine"):

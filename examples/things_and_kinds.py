@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import glace
-from glace.evaluation.link_prediction import link_prediction
+from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import split_edges
 
 parser = argparse.ArgumentParser()
@@ -27,7 +27,7 @@ split = split_edges(graph, np.random.default_rng(0))
 options: dict[str, Any] = {"neighbors": "mean", "dropout": 0.0, "offset": "learned", "max_steps": 300}
 models = {}
 for name, train in (("one type", split.train.of_one_type()), ("two types", split.train)):
-    models[name] = glace.GLACE(dim=2, members=1, hidden=128, **options).fit(train)
+    models[name] = glace.GLACE(dim=2, ensemble_size=1, hidden=128, **options).fit(train)
     found = link_prediction(models[name].embedding_, split.test).auc
     print(f"as nodes of {name}: AUC of held-out edges {found:.3f}")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import glace
-from glace.model.encoders import SparseInput
+from glace.model.input_layers import SparseInput
 
 settings.register_profile(
     "glace", deadline=None, max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -26,14 +26,14 @@ def small(**options):
     return {
         "dim": 8,
         "hidden": 32,
-        "batch": 128,
-        "pool": 64,
+        "batch_size": 128,
+        "negative_pool_size": 64,
         "max_steps": 120,
-        "threads": 1,
-        "seed": 0,
+        "n_jobs": 1,
+        "random_state": 0,
         # Nothing left to be tried out first; tests of the trials say so.
-        "members": 1,
-        "neighbors": "none",
+        "ensemble_size": 1,
+        "neighbor_features": "none",
         "neighbor_dropout": 0.0,
         "dropout": 0.0,
         "offset": "learned",
@@ -42,9 +42,7 @@ def small(**options):
 
 @pytest.fixture(scope="session")
 def planted():
-    return glace.datasets.planted(
-        400, communities=10, degree=8, attributes=120, words=12, mixing=0.05, seed=3
-    )
+    return glace.datasets.planted(400, communities=10, degree=8, attributes=120, words=12, mixing=0.05, random_state=3)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The import table of the design, as data: a unit may import what stands beside it and nothing else."""
 
 import ast
+import graphlib
 from pathlib import Path
 
 import pytest
@@ -11,45 +12,61 @@ import glace
 HOME = {name: home.partition(":")[0] for name, home in glace._HOME.items()}
 SOURCE = Path(__file__).parents[1] / "src" / "glace"
 
-BASE = {"errors", "rng", "records", "ids", "files", "options", "container", "archive", "metrics", "disk"}
-MAY_IMPORT = {
-    "errors": set(),
-    "rng": {"errors"},
-    "files": {"errors"},
-    "ids": {"errors", "disk"},
-    "options": {"errors"},
-    "archive": {"errors"},
-    "disk": {"errors"},
-    "metrics": {"errors"},
-    "container": {"errors", "files", "disk"},
-    "records": {"errors", "files"},
-    "kernels": {"errors"},
-    "graph": BASE,
-    "gaussian": BASE,
-    "datasets": BASE | {"graph", "kernels"},
-    "sampling": BASE | {"graph", "kernels"},
-    "index": BASE | {"gaussian", "kernels"},
-    "model": BASE | {"gaussian", "kernels"},
-    "training": BASE | {"graph", "gaussian", "sampling", "model", "kernels"},
-    "estimator": BASE | {"graph", "gaussian", "sampling", "model", "training", "index"},
-    "baselines": BASE | {"graph", "gaussian", "sampling", "model", "training"},
-    "evaluation": BASE | {"graph", "gaussian", "index"},
-    "report": BASE | {"gaussian"},
-    "server": BASE | {"graph", "gaussian", "index", "estimator"},
+BASE = {"errors", "rng", "ids", "categories", "sparse", "blocks", "options", "records", "metrics"}
+MAY_IMPORT = {unit: {"errors"} for unit in BASE} | {"errors": set()}
+MAY_IMPORT["ids"] |= {"blocks"}
+MAY_IMPORT["sparse"] |= {"blocks"}
+MAY_IMPORT["categories"] |= {"blocks", "ids"}
+MAY_IMPORT |= {
+    "kernels": BASE,
+    "storage": BASE,
+    "config": BASE,
+    "features": BASE | {"storage"},
+    "graph": BASE | {"storage", "features"},
+    "gaussian": BASE | {"storage"},
+    "io": BASE | {"storage", "kernels", "features", "graph"},
+    "sampling": BASE | {"storage", "kernels", "config", "graph"},
+    "datasets": BASE | {"storage", "kernels", "features", "graph", "io"},
+    "model": BASE | {"storage", "kernels", "config", "gaussian"},
+    "queries": BASE | {"storage", "kernels", "graph", "gaussian"},
 }
-MAY_IMPORT["experiment"] = set(MAY_IMPORT) - {"report", "server"}
-MAY_IMPORT["cli"] = {*MAY_IMPORT, "experiment"}
+MAY_IMPORT["fitted"] = BASE | {"storage", "config", "features", "graph", "model", "gaussian", "queries"}
+MAY_IMPORT["training"] = MAY_IMPORT["fitted"] | {"fitted", "sampling", "kernels"}
+MAY_IMPORT["estimators"] = MAY_IMPORT["training"] | {"training"}
+MAY_IMPORT["experiments"] = MAY_IMPORT["estimators"] | {"estimators", "datasets", "io"}
+MAY_IMPORT["server"] = BASE | {"storage", "fitted", "queries", "gaussian", "graph", "features"}
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+
+# Imports outside of the table that are still to be removed: the list may only shrink.
+PENDING: set[tuple[str, str]] = {
+    ("estimators.glace", "io.tables"),
+    ("fitted.file", "estimators.glace"),
+    ("fitted.file", "estimators.variants"),
+    ("fitted.file", "training.selection"),
+    ("fitted.file", "training.task"),
+    ("model.custom_encoders", "graph.graph"),
+    ("model.custom_encoders", "graph.node_types"),
+    ("records", "storage.files"),
+    ("server.answers", "estimators.glace"),
+    ("server.run", "estimators.glace"),
+    ("training.alignment", "estimators.glace"),
+    ("training.estimate", "estimators.glace"),
+    ("training.update", "estimators.glace"),
+}
 
 # Heavy libraries, and the units that may name them at the top of a file; elsewhere they are imported when used.
 HEAVY_AT_TOP = {
-    "torch": {"model", "training", "estimator", "baselines"},
-    "sklearn": {"estimator"},
+    "torch": {"model", "training", "estimators", "experiments", "fitted"},
+    "sklearn": {"estimators"},
     "matplotlib": set(),
-    "numba": {"kernels", "estimator"},
+    "numba": {"kernels", "training", "experiments", "estimators"},
     "pandas": set(),
     "sentence_transformers": set(),
 }
-NEVER = {"graph": {"torch"}, "kernels": {"torch"}, "sampling": {"torch"}, "evaluation": {"torch"}}
+NEVER = {
+    unit: {"torch"}
+    for unit in ("graph", "kernels", "sampling", "features", "io", "queries", "config", "storage", "datasets")
+}
 UNSAFE = {"pickle", "dill", "joblib", "marshal", "shelve", "cloudpickle"}
 
 
@@ -67,9 +84,7 @@ def imports(tree: ast.AST) -> list[str]:
             assert node.level == 0, "imports are absolute"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             found += names if node.module == "glace" else [str(node.module)]
-        elif (
-            isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "glace"
-        ):
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "glace":
             found.append(HOME.get(node.attr, f"glace.{node.attr}"))  # `import glace`, then glace.name
     return found
 
@@ -85,7 +100,8 @@ def test_imports_stay_inside_the_table(path):
         top, *rest = name.split(".")
         assert top not in UNSAFE, f"{path} imports {name}; files are never unpickled"
         if top == "glace" and rest and rest[0] != "__version__":
-            allowed = rest[0] == unit or rest[0] in MAY_IMPORT[unit]
+            pending = (".".join(path.relative_to(SOURCE).with_suffix("").parts), ".".join(rest)) in PENDING
+            allowed = rest[0] == unit or rest[0] in MAY_IMPORT[unit] or pending
             assert allowed, f"{path} imports {name}, which {unit} may not"
         assert top not in NEVER.get(unit, set()), f"{path} imports {name}, which {unit} never may"
 
@@ -95,9 +111,7 @@ def test_heavy_libraries_are_imported_where_used(path):
     for node in ast.parse(path.read_text()).body:
         for name in imports(node) if isinstance(node, ast.Import | ast.ImportFrom) else []:
             top = name.split(".")[0]
-            assert unit_of(path) in HEAVY_AT_TOP.get(top, {unit_of(path)}), (
-                f"{path} imports {name} at its top"
-            )
+            assert unit_of(path) in HEAVY_AT_TOP.get(top, {unit_of(path)}), f"{path} imports {name} at its top"
 
 
 def test_every_public_name_has_a_home():
@@ -110,3 +124,33 @@ def test_every_unit_is_in_the_table():
 
 def test_nothing_says_allow_pickle_true():
     assert not [path for path in FILES if "allow_pickle=True" in path.read_text()]
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules of the package that a module imports, lazily or not, but for type checking."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "glace":
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in NAMES else str(node.module) for name in names}
+    pending = {f"glace.{other}" for own, other in PENDING if name_of(path) == f"glace.{own}"}
+    return {name for name in found if name in NAMES and name != name_of(path)} - pending
+
+
+def name_of(path: Path) -> str:
+    return ".".join(("glace", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+NAMES = {name_of(path) for path in MODULES}
+
+
+def test_modules_do_not_import_each_other_in_a_circle():
+    graph = {name_of(path): imported_modules(path) for path in MODULES}
+    try:
+        tuple(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as problem:
+        pytest.fail(f"modules import each other: {' -> '.join(problem.args[1])}")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glace.metrics import (
-    Odds,
+    PlattScaling,
     auc_difference,
     brier_score,
     calibrated,
@@ -49,9 +49,7 @@ def test_the_difference_and_its_error_are_delongs(seed, ties):
     difference, error = auc_difference(first, second, truth)
     wanted = counted_auc(first, truth) - counted_auc(second, truth)
     assert difference == pytest.approx(wanted, abs=1e-12)
-    assert difference == pytest.approx(
-        link_scores(first, truth).auc - link_scores(second, truth).auc, abs=1e-9
-    )
+    assert difference == pytest.approx(link_scores(first, truth).auc - link_scores(second, truth).auc, abs=1e-9)
     assert error == pytest.approx(delong(first, second, truth), rel=1e-9)
 
 
@@ -75,9 +73,7 @@ def test_equal_scores_do_not_differ_and_order_gives_the_sign():
 
 def test_a_judge_that_agrees_has_a_smaller_error_than_a_stranger():
     first, second, truth = drawn(1)
-    stranger = np.concatenate(
-        [np.random.default_rng(5).permutation(second[part]) for part in (truth, ~truth)]
-    )
+    stranger = np.concatenate([np.random.default_rng(5).permutation(second[part]) for part in (truth, ~truth)])
     assert auc_difference(first, second, truth)[1] < auc_difference(first, stranger, truth)[1]
 
 
@@ -99,7 +95,7 @@ def told(seed, count, odds):
 
 @given(st.integers(0, 2**32), st.sampled_from([0.01, 1.0, 1000.0]))
 def test_odds_that_pairs_were_drawn_with_are_found_again(seed, scale):
-    true = Odds(9.0, 0.8)
+    true = PlattScaling(9.0, 0.8)
     far, truth = told(seed, 20_000, true)
     found = calibrated(scale * far, truth)
     assert found is not None
@@ -108,13 +104,13 @@ def test_odds_that_pairs_were_drawn_with_are_found_again(seed, scale):
 
 
 def test_calibrated_odds_are_reliable_and_others_are_not():
-    far, truth = told(1, 20_000, Odds(9.0, 0.3))
+    far, truth = told(1, 20_000, PlattScaling(9.0, 0.3))
     known, other = slice(0, 10_000), slice(10_000, None)
     found = calibrated(far[known], truth[known])
     assert found is not None
     errors = [
         calibration_error(reliability(odds.probabilities(far[other]), truth[other]))
-        for odds in (found, Odds(9.0, 3.0), Odds(3.0, 0.3))
+        for odds in (found, PlattScaling(9.0, 3.0), PlattScaling(3.0, 0.3))
     ]
     assert errors[0] < 0.02
     assert min(errors[1:]) > 0.1

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from glace.config.config import Config
+from glace.config.model import ModelConfig
+from glace.config.training import TrainingConfig
 from glace.errors import InputError
-from glace.estimator.settings import Settings
-from glace.model.config import ModelConfig
-from glace.training.config import TrainingConfig
 
 
 @pytest.mark.parametrize(
@@ -28,34 +28,34 @@ from glace.training.config import TrainingConfig
         ({"offset": "high"}, "offset must be 'auto', 'learned' or a number, not 'high'"),
         ({"offset": float("nan")}, "offset must be 'auto', 'learned' or a number, not nan"),
         ({"normalize": 1}, "normalize must be true or false, not 1"),
-        ({"batch": 0}, "batch must be"),
-        ({"negatives": 0}, "negatives must be"),
+        ({"batch_size": 0}, "batch_size must be"),
+        ({"n_negatives": 0}, "negatives must be"),
         ({"negative_sampling": "all"}, "negative_sampling must be 'shared' or 'independent'"),
-        ({"pool": 0}, "pool must be"),
+        ({"negative_pool_size": 0}, "negative_pool_size must be"),
         ({"negative_power": -1}, "negative_power must be a number of at least 0"),
         ({"learning_rate": 0}, "learning_rate must be a number above 0, not 0"),
-        ({"decay": "step"}, "decay must be 'cosine' or 'constant'"),
+        ({"lr_schedule": "step"}, "lr_schedule must be 'cosine' or 'constant'"),
         ({"max_steps": 0}, "max_steps must be a whole number of at least 1 or None, not 0"),
         ({"max_epochs": 0}, "max_epochs must be a number above 0 or None"),
         ({"max_seconds": float("inf")}, "max_seconds must be a number above 0 or None"),
-        ({"validation_share": 1}, "validation_share must be a number of at least 0 below 1, not 1"),
+        ({"validation_fraction": 1}, "validation_fraction must be a number of at least 0 below 1, not 1"),
         ({"validate_every": 0}, "validate_every must be"),
         ({"patience": 0}, "patience must be"),
         ({"activation": "tanh"}, "activation must be 'relu' or 'linear'"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
-        ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
+        ({"random_state": -1}, "random_state must be a whole number of at least 0"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, not 0"),
         ({"dimension": 3}, "unknown option 'dimension'; known: dim, hidden,"),
     ],
 )
 def test_each_bad_value_gets_one_clear_error(options, message):
     with pytest.raises(InputError, match=message):
-        Settings.of(options)
+        Config.of(options)
 
 
 def test_settings_are_flat_and_back():
-    settings = Settings.of({"dim": 5, "batch": 5, "seed": 9})
-    assert Settings.of(settings.flat()) == settings
-    assert (settings.model.dim, settings.sampling.batch, settings.run.seed) == (5, 5, 9)
+    settings = Config.of({"dim": 5, "batch_size": 5, "random_state": 9})
+    assert Config.of(settings.flat()) == settings
+    assert (settings.model.dim, settings.sampling.batch_size, settings.run.random_state) == (5, 5, 9)
 
 
 def test_the_measure_follows_the_direction_of_the_graph():
@@ -71,12 +71,12 @@ def test_a_measure_must_fit_the_kind_of_node(name, gaussian):
 
 
 def test_values_are_kept_as_plain_python():
-    settings = Settings.of(
-        {"dim": np.int64(8), "batch": 64.0, "normalize": np.True_, "learning_rate": np.float32(0.5)}
+    settings = Config.of(
+        {"dim": np.int64(8), "batch_size": 64.0, "normalize": np.True_, "learning_rate": np.float32(0.5)}
     )
     values = (
         settings.model.dim,
-        settings.sampling.batch,
+        settings.sampling.batch_size,
         settings.model.normalize,
         settings.training.learning_rate,
     )

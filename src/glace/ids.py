@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glace.disk import blocks
+from glace.blocks import blocks
 from glace.errors import InputError
 
 NodeId = str | int
@@ -153,9 +153,7 @@ class NodeIds:
         return InputError(f"no node {wanted!r}; {self._hint(str(wanted))}")
 
     def _hint(self, wanted: str) -> str:
-        wanted = wanted.encode(
-            "utf-8", "replace"
-        ).decode()  # half of a letter that takes two is none to Arrow
+        wanted = wanted.encode("utf-8", "replace").decode()  # half of a letter that takes two is none to Arrow
         # difflib over a million ids takes minutes; ids that share some letters are candidates enough.
         texts = pc.cast(self.array, pa.large_string())
         related = texts.filter(pc.match_substring(texts, wanted.split(":")[-1][:3], ignore_case=True))
@@ -235,9 +233,7 @@ def _checked_cast(array: Any, wanted: pa.DataType) -> Any:
 
 def _ascends(array: pa.Array) -> bool:
     steps = blocks(max(len(array) - 1, 0))
-    return all(
-        pc.all(pc.less(array[step], array[step.start + 1 : step.stop + 1])).as_py() is True for step in steps
-    )
+    return all(pc.all(pc.less(array[step], array[step.start + 1 : step.stop + 1])).as_py() is True for step in steps)
 
 
 def _first_repeated(array: pa.Array) -> NodeId | None:

@@ -20,7 +20,7 @@ def link_scores(nearness: npt.NDArray[Any], truth: npt.NDArray[np.bool_]) -> Lin
     return LinkScores(float(roc_auc_score(truth, nearness)), float(average_precision_score(truth, nearness)))
 
 
-class Odds(NamedTuple):
+class PlattScaling(NamedTuple):
     """The probability of an edge at a dissimilarity d: sigmoid(slope * (offset - d))."""
 
     offset: float
@@ -33,11 +33,11 @@ class Odds(NamedTuple):
         return np.asarray(expit(self.slope * (self.offset - dissimilarities)))
 
 
-UNKNOWN_ODDS = Odds(0.0)
+UNCALIBRATED = PlattScaling(0.0)
 """Of embeddings nobody has calibrated."""
 
 
-def calibrated(dissimilarities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_]) -> Odds | None:
+def calibrated(dissimilarities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_]) -> PlattScaling | None:
     """The odds that fit known pairs best, half of them edges (Platt's scaling); None if nearer is not likelier.
 
     Edges count as edges for all but one part in their number plus two, and so do the others: pairs that a threshold
@@ -57,7 +57,7 @@ def calibrated(dissimilarities: npt.NDArray[np.floating], truth: npt.NDArray[np.
         np.concatenate([1 - doubt, doubt]),
     )
     slope, intercept = float(fit.coef_[0, 0]), float(fit.intercept_[0])
-    return Odds(center + width * intercept / slope, slope / width) if slope > 0 else None
+    return PlattScaling(center + width * intercept / slope, slope / width) if slope > 0 else None
 
 
 class Bin(NamedTuple):
@@ -70,9 +70,7 @@ class Bin(NamedTuple):
     true: float
 
 
-def reliability(
-    probabilities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_], bins: int = 10
-) -> list[Bin]:
+def reliability(probabilities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_], bins: int = 10) -> list[Bin]:
     """Pairs by equal parts of the range of probabilities; parts that have none are left out."""
     place = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
     found = []

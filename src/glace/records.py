@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from glace.files import replacing
+from glace.storage.files import replacing
 
 PACKAGES = ("glace-graph", "torch", "numpy", "scipy", "numba", "scikit-learn", "pyarrow", "safetensors")
 

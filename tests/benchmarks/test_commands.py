@@ -24,15 +24,15 @@ from benchmarks import (
 )
 from benchmarks.yardstick import Yardstick, symmetric_kl
 from glace import datasets
-from glace.estimator.choice import START
-from glace.estimator.estimator import GLACE
-from glace.estimator.settings import Settings
-from glace.estimator.variants import PublishedGLACE
+from glace.config.config import Config
+from glace.estimators.glace import GLACE
+from glace.estimators.variants import PublishedGLACE
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.graph.split import split_edges
 from glace.model.heads import VARIANCE_FLOOR
-from glace.model.objective import batch_loss
+from glace.model.loss import batch_loss
 from glace.rng import Streams
+from glace.training.selection import START
 from glace.training.threads import using_threads
 from tests.conftest import small
 
@@ -105,7 +105,7 @@ def test_the_yardstick_has_our_dissimilarity():
 
 @pytest.mark.parametrize("model", [GLACE, PublishedGLACE], ids=lambda each: each.method)
 def test_staged_steps_are_those_of_training(planted, model):
-    options = small(max_steps=4, decay="constant", proximity="first", neighbors="mean", dropout=0.3)
+    options = small(max_steps=4, lr_schedule="constant", proximity="first", neighbor_features="mean", dropout=0.3)
     trainer, taking = (stages.trainer_of(planted, model(**options)) for _ in range(2))
     steps = stages.staged(taking)
     taken = [steps.step(number) for number in range(4)]
@@ -159,10 +159,18 @@ def test_no_loss(tmp_path, capsys):
 
 def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
     split = split_edges(planted, Streams(0).numpy("split"))
-    options = {**START, "neighbors": "none", "batch": 4, "pool": 2, "max_steps": 3, "dim": 8, "hidden": 16}
+    options = {
+        **START,
+        "neighbor_features": "none",
+        "batch_size": 4,
+        "negative_pool_size": 2,
+        "max_steps": 3,
+        "dim": 8,
+        "hidden": 16,
+    }
     moved = {}
     for path in no_loss.PATHS:
-        trainer = no_loss.trainer_of(path, split, Settings.of(options))
+        trainer = no_loss.trainer_of(path, split, Config.of(options))
         rows = [trainer.network.weights()["encoders.first.input.weight"].copy()]
         for _ in range(3):
             trainer._step()
@@ -174,7 +182,7 @@ def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
 
 
 def test_step_cost(tmp_path, capsys):
-    step_cost.main(scale=0, batch=[64, 128], hidden=[16], threads=[1], rounds=1, results=tmp_path)
+    step_cost.main(scale=0, batch_size=[64, 128], hidden=[16], n_jobs=[1], rounds=1, results=tmp_path)
     found = [each for each in records(tmp_path, "step_cost") if each["asked"] == "steps"]
     assert [(each["batch"], each["threads"]) for each in found] == [(64, 1), (128, 1)]
     for each in found:
@@ -203,7 +211,7 @@ def test_a_bound_is_the_slower_of_operations_and_traffic():
 
 
 def test_scaling(tmp_path, here):
-    scaling.main(edges=[5_000, 10_000], batch=64, steps=2, rounds=1, results=tmp_path)
+    scaling.main(edges=[5_000, 10_000], batch_size=64, steps=2, rounds=1, results=tmp_path)
     found = records(tmp_path, "scaling")
     assert [each["edges"] for each in found] == [5_000, 10_000]
     assert [each["nodes"] for each in found] == [1_000, 2_000]
@@ -212,7 +220,7 @@ def test_scaling(tmp_path, here):
 def test_scaling_on_disk(tmp_path, here):
     scaling.main(
         edges=[10_000, 20_000],
-        batch=64,
+        batch_size=64,
         drawn=640,
         attributes=1_000,
         folder=tmp_path / "graphs",
@@ -228,9 +236,7 @@ def test_search(tmp_path):
     search.main(nodes=2_000, dim=8, queries=50, rounds=1, results=tmp_path)
     (found,) = records(tmp_path, "search")
     assert found["same_answers"]
-    assert set(found["seconds"]) == {
-        f"{way} at once" for way in ("direct formula, 1", "glace, 1", "glace, 50")
-    }
+    assert set(found["seconds"]) == {f"{way} at once" for way in ("direct formula, 1", "glace, 1", "glace, 50")}
 
 
 def test_search_by_an_index(tmp_path):
@@ -256,7 +262,7 @@ def test_update(tmp_path):
 
 
 def test_types(tmp_path):
-    types.main(dim=2, seeds=1, steps=2, threads=1, auto=True, results=tmp_path)
+    types.main(dim=2, seeds=1, steps=2, n_jobs=1, auto=True, results=tmp_path)
     found = records(tmp_path, "types")
     assert [each["treatment"] for each in found[:2]] == [types.TYPED, types.AUTO]
     assert {each["hidden"] for each in found[2:]} == {"thing", "kind"}

@@ -9,9 +9,9 @@ import pytest
 from glace.cli.main import run
 
 # Nothing left to be tried out first; tests of the trials say so.
-SETTLED = ["--neighbors", "none", "--neighbor-dropout", "0", "--dropout", "0", "--offset", "learned"]
-SIZES = ["--dim", "4", "--hidden", "8", "--members", "1", "--batch", "32", "--pool", "16"]
-FAST = [*SIZES, *SETTLED, "--max-steps", "20", "--threads", "1"]
+SETTLED = ["--neighbor-features", "none", "--neighbor-dropout", "0", "--dropout", "0", "--offset", "learned"]
+SIZES = ["--dim", "4", "--hidden", "8", "--ensemble-size", "1", "--batch-size", "32", "--negative-pool-size", "16"]
+FAST = [*SIZES, *SETTLED, "--max-steps", "20", "--n-jobs", "1"]
 TABLES = ["--edges", "edges.csv", "--attributes", "nodes.csv"]
 TOPICS = ("cat dog fur tail paw", "piano violin note bow string", "apple pear plum seed peel")
 NODES = 60

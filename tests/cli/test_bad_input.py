@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from glace import files
 from glace.cli.main import as_options, run
 from glace.cli.screen import Screen
 from glace.graph.arrays import from_arrays
-from glace.graph.npz import write_npz
+from glace.io.npz import write_npz
+from glace.storage import files
 from tests.cli.conftest import FAST, TABLES, write_csv
 from tests.cli.test_verbs import stop_at
 
@@ -168,29 +168,29 @@ def graph_of(folder: Path, pairs: list[tuple[int, int]], nodes: int) -> list[str
 
 
 def test_too_few_edges_to_hold_some_out(refused, folder):
-    match = r"cannot hold out 5% of 2 edges .*--validation-share 0"
+    match = r"cannot hold out 5% of 2 edges .*--validation-fraction 0"
     refused(*graph_of(folder, [(0, 1), (1, 2)], 5), match=match)
 
 
 def test_one_node(refused, folder):
     refused(*graph_of(folder, [], 1), match="edge")
-    refused(*graph_of(folder, [(0, 0)], 1), "--validation-share", "0", match="edge")
+    refused(*graph_of(folder, [(0, 0)], 1), "--validation-fraction", "0", match="edge")
 
 
 @pytest.mark.parametrize("share", ["0", "0.05"])
 def test_no_edges(refused, folder, share):
-    refused(*graph_of(folder, [], 5), "--validation-share", share, match="edge")
+    refused(*graph_of(folder, [], 5), "--validation-fraction", share, match="edge")
 
 
 @pytest.mark.parametrize("share", ["0", "0.2"])
 def test_a_complete_graph(refused, folder, share):
     pairs = [(a, b) for a in range(8) for b in range(a)]
     match = "no edge|every other node|negative"
-    refused(*graph_of(folder, pairs, 8), "--validation-share", share, match=match)
+    refused(*graph_of(folder, pairs, 8), "--validation-fraction", share, match=match)
 
 
 def test_training_that_diverges(refused):
-    arguments = [*FIT, *TABLES, "--learning-rate", "1e30", "--decay", "constant"]
+    arguments = [*FIT, *TABLES, "--learning-rate", "1e30", "--lr-schedule", "constant"]
     refused(*arguments, match=r"the loss is (nan|inf) at step \d+ with learning rate 1e\+30; try", code=3)
 
 
@@ -331,10 +331,10 @@ def no_work(monkeypatch):
         pytest.fail("work began before the outputs were checked")
 
     for reader in (
-        "estimator.model_file.load_model",
-        "estimator.model_file.load_embedding",
-        "estimator.model_file.load_with_graph",
-        "graph.io.read_tables",
+        "fitted.file.load_model",
+        "fitted.file.load_embedding",
+        "fitted.file.load_with_graph",
+        "io.read.read_tables",
     ):
         monkeypatch.setattr(f"glace.{reader}", too_early)
     monkeypatch.setattr("glace.datasets.load", too_early)
@@ -365,9 +365,7 @@ def test_outputs_into_a_folder_that_is_read_only(refused, monkeypatch, arguments
     refused(*arguments, name, match=r"cannot write \S+: read-only file system")
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self").is_dir(), reason="the system has no /proc, which nobody can write to"
-)
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="the system has no /proc, which nobody can write to")
 def test_outputs_into_a_folder_nobody_can_write_to(refused):
     refused("export", "people.glace", "-o", "/proc/x.csv", match=r"cannot write /proc/x\.csv: ")
     refused("demo", "-o", "/proc/demo", match=r"cannot make the folder /proc/demo: .*; name another")
@@ -432,18 +430,14 @@ def test_an_output_is_never_an_input(refused):
     refused("score", "people.glace", "--pairs", "edges.csv", "-o", "edges.csv", match=match)
 
 
-@pytest.mark.parametrize(
-    "verb", [["export", "people.glace"], ["embed", "people.glace", "--attributes", "nodes.csv"]]
-)
+@pytest.mark.parametrize("verb", [["export", "people.glace"], ["embed", "people.glace", "--attributes", "nodes.csv"]])
 def test_endings_that_are_not_written(refused, verb):
     match = r"cannot be written as 'out\.txt'; the name must end in \.parquet, \.arrow, \.npz, \.csv"
     refused(*verb, "-o", "out.txt", match=match)
 
 
 def test_endings_that_scores_are_not_written_with(refused):
-    refused(
-        "score", "people.glace", "node 01", "node 02", "-o", "x.txt", match=r"must end in \.csv or \.parquet"
-    )
+    refused("score", "people.glace", "node 01", "node 02", "-o", "x.txt", match=r"must end in \.csv or \.parquet")
 
 
 # Options
@@ -453,10 +447,10 @@ NUMBERS = [
     (["--dim", "0"], r"--dim must be a whole number of at least 1, not 0"),
     (["--hidden", "0"], r"--hidden must be a whole number of at least 1, not 0"),
     (["--hidden", "-3"], r"--hidden must be a whole number of at least 1, not -3"),
-    (["--seed", "-1"], r"--seed must be a whole number of at least 0, not -1"),
-    (["--threads", "0"], r"--threads must be a whole number of at least 1, not 0"),
+    (["--random-state", "-1"], r"--random-state must be a whole number of at least 0, not -1"),
+    (["--n-jobs", "0"], r"--n-jobs must be a whole number of at least 1, not 0"),
     (["--learning-rate", "nan"], r"--learning-rate must be a number above 0, not nan"),
-    (["--validation-share", "1"], r"--validation-share must be a number of at least 0 below 1, not 1"),
+    (["--validation-fraction", "1"], r"--validation-fraction must be a number of at least 0 below 1, not 1"),
     (["--checkpoint-seconds", "-1"], r"--checkpoint-seconds must be a number of at least 0, not -1"),
     (["--checkpoint-seconds", "nan"], r"--checkpoint-seconds must be a number of at least 0, not nan"),
     (["--dim", "x"], r"'--dim' must be a whole number, not 'x'; see 'glace fit --help'"),
@@ -469,7 +463,7 @@ WORDS = [
     (["--dissimilarity", "dot"], r"dissimilarity 'dot' does not fit Gaussians; choose kl, symmetric_kl or"),
     (["--method", "lace", "--dissimilarity", "kl"], r"dissimilarity 'kl' does not fit points .*choose dot"),
     (["--method", "foo"], r"method must be one of attributes, .*, glace, not 'foo'"),
-    (["--decay", "x"], r"--decay must be 'cosine' or 'constant', not 'x'"),
+    (["--lr-schedule", "x"], r"--lr-schedule must be 'cosine' or 'constant', not 'x'"),
     (["--missing", "x"], r"--missing must be one of error, empty, not 'x'"),
     (["--offset", "x"], r"--offset must be 'auto', 'learned' or a number, not 'x'"),
     (["--activation", "x"], r"--activation must be 'relu' or 'linear', not 'x'"),
@@ -538,8 +532,8 @@ COMMANDS = [
     ([*FIT, *TABLES, "--column", "a=word"], r"a column is given as NAME=KIND, not 'a=word'"),
     ([*FIT, *TABLES, "--column", "z=text"], r"nodes\.csv: 'z' is not a column of attributes; those are 'a', 'b'"),
     ([*FIT, *TABLES, "--column", "a=sentence"], r"name the sentence model, as sentence:MODEL"),
-    (["demo", "-o", ".", "--seed", "-1"], r"--seed must be a whole number of at least 0, not -1"),
-    (["demo", "-o", ".", "--threads", "0"], r"--threads must be a whole number of at least 1, not 0"),
+    (["demo", "-o", ".", "--random-state", "-1"], r"--random-state must be a whole number of at least 0, not -1"),
+    (["demo", "-o", ".", "--n-jobs", "0"], r"--n-jobs must be a whole number of at least 1, not 0"),
 ]  # fmt: skip
 
 
@@ -577,18 +571,16 @@ def test_rows_that_do_not_fit_the_model(refused, folder):
     write_csv(folder / "bare.csv", "x,1,2", [])
     match = "the model was fitted on 5 attributes, but these have 2; give the same columns in the same order"
     refused(*EMBED, "--attributes", "bare.csv", "--no-header", match=match)
-    refused(
-        *EMBED, "--texts", "texts.csv", match="the model was not fitted on texts; give a matrix of attributes"
-    )
+    refused(*EMBED, "--texts", "texts.csv", match="the model was not fitted on texts; give a matrix of attributes")
     arguments = ["embed", "numbered.glace", "--attributes", "nodes.csv", "-o", "out.parquet"]
     refused(*arguments, match="the model was fitted without attributes")
     refused(
         *EMBED,
         "--attributes",
         "nodes.csv",
-        "--threads",
+        "--n-jobs",
         "0",
-        match="threads must be a whole number of at least 1",
+        match="--n-jobs must be a whole number of at least 1",
     )
     refused(*EMBED, match="give --attributes FILE or --texts FILE, one of them; neither came")
     refused(*EMBED, "--attributes", "a", "--texts", "b", match="one of them; both came")
@@ -607,7 +599,7 @@ def test_a_checkpoint_of_another_run(refused, folder, capsys):
 
 def test_messages_speak_of_options():
     assert as_options('missing="empty" gives') == "--missing empty gives"
-    assert as_options("or none (validation_share=0)") == "or none (--validation-share 0)"
+    assert as_options("or none (validation_fraction=0)") == "or none (--validation-fraction 0)"
     assert as_options("max_steps must be a number") == "--max-steps must be a number"
     assert as_options("k must be 1; x=3 and 'dim' stay") == "k must be 1; x=3 and 'dim' stay"
 
@@ -632,9 +624,7 @@ def break_down(*_, **__):
     raise RuntimeError("first line\nsecond line")
 
 
-@pytest.mark.parametrize(
-    "place", ["glace.estimator.model_file.load_with_graph", "glace.files.check_writable"]
-)
+@pytest.mark.parametrize("place", ["glace.fitted.file.load_with_graph", "glace.storage.files.check_writable"])
 def test_a_fault_of_our_own(refused, monkeypatch, place):
     monkeypatch.delenv("GLACE_DEBUG", raising=False)
     monkeypatch.setattr(place, break_down)
@@ -644,7 +634,7 @@ def test_a_fault_of_our_own(refused, monkeypatch, place):
 
 def test_a_fault_is_raised_for_those_who_look_for_it(folder, monkeypatch):
     monkeypatch.setenv("GLACE_DEBUG", "1")
-    monkeypatch.setattr("glace.estimator.model_file.load_with_graph", break_down)
+    monkeypatch.setattr("glace.fitted.file.load_with_graph", break_down)
     with pytest.raises(RuntimeError, match="first line"):
         run(["export", "people.glace", "-o", "out.csv"])
 

@@ -8,8 +8,8 @@ import pytest
 
 import glace as library
 from glace.cli.main import run
-from glace.graph.folder import read_folder
-from glace.graph.io import read_tables
+from glace.io.folder import read_folder
+from glace.io.read import read_tables
 from tests.cli.conftest import FAST, TABLES
 
 
@@ -23,7 +23,7 @@ def test_tables_become_a_folder_with_the_graph_of_the_tables(glace, folder):
 
 def test_texts_npz_files_and_datasets_do_too(glace, folder):
     glace("convert", "--edges", "edges.csv", "--texts", "texts.csv", "-o", "texts.graph")
-    assert read_folder("texts.graph").recipe is not None
+    assert read_folder("texts.graph").pipeline is not None
     library.write_npz(library.read_graph("numbered.csv"), "n.npz")
     glace("convert", "n.npz", "--directed", "-o", "n.graph", "-q")
     assert read_folder("n.graph").directed

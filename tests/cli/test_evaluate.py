@@ -10,12 +10,12 @@ import pytest
 from glace import load, load_embedding
 from glace.cli.main import run
 from glace.datasets import planted
-from glace.evaluation import node_classification
-from glace.graph.npz import write_npz
+from glace.experiments.evaluation import node_classification
+from glace.io.npz import write_npz
 from glace.training.threads import using_threads
-from tests.experiment.test_tasks import TINY, write_split
+from tests.experiments.test_tasks import TINY, write_split
 
-SETTLED = ["neighbors=none", "neighbor-dropout=0", "dropout=0", "offset=learned", "members=1"]
+SETTLED = ["neighbor_features=none", "neighbor-dropout=0", "dropout=0", "offset=learned", "ensemble_size=1"]
 FAST = [f"{name}={value}" for name, value in TINY.items()]
 
 
@@ -70,7 +70,7 @@ def test_each_task_prints_and_writes_its_figures(glace, graph, folder, task):
     assert found["status"] == "done"
     chosen = found["options"]
     assert isinstance(chosen, dict)
-    assert (chosen["dim"], chosen["neighbors"], chosen["seed"]) == (4, "none", 2)
+    assert (chosen["dim"], chosen["neighbor_features"], chosen["random_state"]) == (4, "none", 2)
     provenance = found["provenance"]
     assert isinstance(provenance, dict)
     assert provenance["data"] == graph.fingerprint()
@@ -84,7 +84,7 @@ def test_points_are_judged_by_the_cosine_too(glace, graph):
 
 def test_what_was_chosen_by_trial_is_told(glace, graph):
     shown = glace("evaluate", "link-prediction", "graph.npz", *options(*FAST))
-    assert re.search(r"chosen by trial: neighbors (mean|none), dropout .*, offset ", shown)
+    assert re.search(r"chosen by trial: neighbor features (mean|none), dropout .*, offset ", shown)
 
 
 def test_a_given_split_and_a_hidden_share(glace, graph, folder):
@@ -127,7 +127,7 @@ def refused(folder, capsys):
         (["induction", "--option", "depth=3"], "glace has no option 'depth'; it has dim, hidden, "),
         (["induction", "--option", "dim=none"], "--dim must be a whole number of at least 1, not 'none'"),
         (["induction", "--option", "dim"], "an option of a method is given as NAME=VALUE, not 'dim'"),
-        (["induction", "--option", "seed=3"], "the seed is that of the evaluation"),
+        (["induction", "--option", "random_state=3"], "the random state is that of the evaluation"),
         (["induction", "--option", "=3"], "given as NAME=VALUE, not '=3'"),
         (["induction", "--seed", "-1"], "--seed must be a whole number of at least 0, not -1"),
         (["induction", "--split", "x.npz"], "a split goes with link-prediction and .*, not with induction"),
@@ -143,9 +143,7 @@ def test_what_cannot_be_is_refused(refused, graph, arguments, match):
 
 
 def test_a_task_without_a_graph_and_a_graph_without_labels(refused):
-    refused(
-        "evaluate", "induction", match="name one graph: a dataset, a file, or --edges FILE; nothing was given"
-    )
+    refused("evaluate", "induction", match="name one graph: a dataset, a file, or --edges FILE; nothing was given")
     refused("evaluate", match="missing argument 'TASK'")
     graph = ["--edges", "edges.csv", "--attributes", "nodes.csv", "--method", "attributes"]
     refused("evaluate", "visualization", *graph, match="the task needs labels, but the graph has none")
@@ -153,9 +151,7 @@ def test_a_task_without_a_graph_and_a_graph_without_labels(refused):
 
 def test_what_does_not_fit_into_memory_has_its_own_exit_code(refused, graph):
     command = ["link-prediction", "graph.npz", "--method", "attributes", "--option", "most_gigabytes=1e-9"]
-    refused(
-        "evaluate", *command, match=r"raw attributes of 120 nodes are 0\.0 GB as points, more than", code=4
-    )
+    refused("evaluate", *command, match=r"raw attributes of 120 nodes are 0\.0 GB as points, more than", code=4)
 
 
 # fit with other methods
@@ -195,7 +191,7 @@ def test_fit_by_another_method_writes_an_embedding(glace, graph, folder):
             *small,
             "--dim",
             "6",
-            "--seed",
+            "--random-state",
             seed,
             "-o",
             f"{seed}.npz",
@@ -211,14 +207,14 @@ def test_line_and_the_published_glace_have_model_files(glace, graph):
         model = load("m.glace")
         assert model.method == method
         assert model.embedding_.mean.shape == (120, dims)
-        assert model.choice_.trials == ()
+        assert model.selection_.trials == ()
         assert (model.embedding_.variance is None) == (method == "line")
 
 
 def test_fit_tells_what_it_chose(glace, graph):
     small = ["--dim", "4", "--hidden", "8", "--max-steps", "20"]
     assert "chosen by trial" in glace("fit", "graph.npz", *small, "-o", "m.glace")
-    assert set(load("m.glace").choice_.options) == {"neighbors", "dropout", "offset"}
+    assert set(load("m.glace").selection_.options) == {"neighbors", "dropout", "offset"}
     assert "chosen by trial" not in glace("fit", "graph.npz", *small, "--method", "lace", "-o", "m.glace")
 
 
@@ -229,7 +225,7 @@ def test_fit_tells_what_it_chose(glace, graph):
         (["--method", "node2vec", "-o", "x.npz", "--hidden", "8"], "node2vec has no option 'hidden'; it has dim, "),
         (["--method", "node2vec", "-o", "x.npz", "--estimate"], "--resume and --estimate go with glace, .*, not with"),
         (["--method", "node2vec", "-o", "x.npz", "--resume"], "--resume and --estimate go with glace, .*; leave"),
-        (["--method", "node2vec", "-o", "x.npz", "--option", "seed=x"], "--seed must be a whole number"),
+        (["--method", "node2vec", "-o", "x.npz", "--option", "random_state=x"], "--random-state must be a whole number"),
         (["--method", "lace", "-o", "x.parquet"], r"a model file cannot be called x\.parquet"),
         (["--method", "lace", "--option", "walks=3"], "lace has no option 'walks'; see 'glace fit --help'"),
         (["--option", "walks"], "given as NAME=VALUE, not 'walks'"),

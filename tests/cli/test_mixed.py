@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from glace import load, load_embedding, read_graph, read_tables
-from glace.graph.io import read_rows
+from glace.io.read import read_rows
 from tests.cli.conftest import FAST, names
 
 COLUMNS = ["--column", "town=category", "--column", "wares=text"]
@@ -32,12 +32,12 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     shown = glace(*FIT, "-o", "m.glace")
     assert "missing values of attributes, taken as unknown: 6" in shown
     model = load("m.glace")
-    assert model.recipe_ is not None
+    assert model.pipeline_ is not None
 
     # The same rows give the attributes of the training and, from a file or a frame, the same Gaussians.
     graph = read_tables("edges.csv", "shops.csv", columns=KINDS)
     assert graph.attributes is not None
-    rows = read_rows("shops.csv", "attributes", recipe=model.recipe_)
+    rows = read_rows("shops.csv", "attributes", pipeline=model.pipeline_)
     trained = sp.csr_array(graph.attributes)
     np.testing.assert_array_equal(rows.values.toarray(), trained.toarray())
     assert rows.values.data.tobytes() == trained.data.tobytes()
@@ -50,15 +50,11 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     np.testing.assert_array_equal(by_file.variance, by_frame.variance)
 
     # What was never seen is counted.
-    new = pd.DataFrame(
-        {"id": ["x", "y"], "town": ["Bern", "Genf"], "price": [None, 3.0], "wares": ["wine", "hats"]}
-    )
+    new = pd.DataFrame({"id": ["x", "y"], "town": ["Bern", "Genf"], "price": [None, 3.0], "wares": ["wine", "hats"]})
     new.to_csv("new.csv", index=False)
     said = glace("embed", "m.glace", "--attributes", "new.csv", "-o", "new.parquet", "--json", "new.json")
     assert "1 value of 'town' never seen in training (first: 'Genf' in row 3): taken as unknown" in said
-    town = next(
-        each for each in json.loads((folder / "new.json").read_text())["columns"] if each["column"] == "town"
-    )
+    town = next(each for each in json.loads((folder / "new.json").read_text())["columns"] if each["column"] == "town")
     assert town == {"column": "town", "missing": 0, "unknown": 1, "first_unknown": "Genf", "first_row": 3}
     assert model.novelty(new).unseen.tolist() == [0, 0]  # what is in the matrix was seen
 
@@ -67,24 +63,22 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     shown = glace("info", "m.glace", "--json", "info.json")
     assert "category, 3 categories" in shown
     assert "text, 6 words" in shown
-    assert json.loads((folder / "info.json").read_text())["recipe"]["town"] == "category, 3 categories"
+    assert json.loads((folder / "info.json").read_text())["pipeline"]["town"] == "category, 3 categories"
     more = pd.concat([shops, new])
     more.to_csv("more.csv", index=False)
-    shown = glace(
-        "update", "--edges", "edges.csv", "--attributes", "more.csv", "--model", "m.glace", "-o", "n.glace"
-    )
+    shown = glace("update", "--edges", "edges.csv", "--attributes", "more.csv", "--model", "m.glace", "-o", "n.glace")
     assert "categories never seen in training, taken as unknown: 1" in shown
     again = load("n.glace")
-    assert model.recipe_.same_as(again.recipe_)
+    assert model.pipeline_.same_as(again.pipeline_)
     assert len(again.embedding_) == 62
 
 
 def test_a_graph_folder_of_mixed_columns(glace, shops):
     glace("convert", *FIT[1:9], "-o", "shops.graph")
     graph, mapped = read_tables("edges.csv", "shops.csv", columns=KINDS), read_graph("shops.graph")
-    assert graph.recipe is not None
-    assert graph.recipe.same_as(mapped.recipe)
-    assert mapped.findings.missing_values == 6
+    assert graph.pipeline is not None
+    assert graph.pipeline.same_as(mapped.pipeline)
+    assert mapped.cleaning_report.missing_values == 6
     assert mapped.fingerprint() == graph.in_id_order()[0].fingerprint()
 
 

@@ -9,10 +9,10 @@ import pytest
 from glace.cli.main import run
 from glace.datasets import download, planted
 from glace.errors import InputError
-from glace.experiment.methods import METHODS
-from glace.graph.npz import write_npz
-from glace.report import write
-from tests.experiment.test_run import Processes
+from glace.experiments.methods import METHODS
+from glace.experiments.report import write
+from glace.io.npz import write_npz
+from tests.experiments.test_run import Processes
 
 
 @pytest.fixture
@@ -90,9 +90,7 @@ def test_all_is_the_default_and_what_fails_is_said(glace, data, processes):
 
 
 def test_the_bundled_graph_is_always_at_hand(glace, processes):
-    glace(
-        "reproduce", "table-2", "--datasets", "wordnet-nouns", "--methods", "attributes", "--seeds", "2", "-q"
-    )
+    glace("reproduce", "table-2", "--datasets", "wordnet-nouns", "--methods", "attributes", "--seeds", "2", "-q")
     assert [wanted[2] for wanted in processes.started] == ["wordnet-nouns"] * 2
 
 
@@ -162,8 +160,6 @@ def test_missing_data_are_fetched(glace, data, processes, monkeypatch):
 def test_a_damaged_file_of_records_is_named(glace, data, processes, folder, capsys):
     (folder / "results").mkdir()
     (folder / "results" / "records.jsonl").write_text("oh\n")
-    assert (
-        run(["reproduce", "table-2", "--datasets", "cora-ml", "--data-dir", str(data), "-o", "results"]) == 2
-    )
+    assert run(["reproduce", "table-2", "--datasets", "cora-ml", "--data-dir", str(data), "-o", "results"]) == 2
     assert re.search(r"records\.jsonl, line 1, is no record .*; mend or remove it", capsys.readouterr().err)
     assert processes.started == []

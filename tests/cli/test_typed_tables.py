@@ -28,14 +28,10 @@ def shop(folder):
     users, items = np.arange(40), np.arange(30)
     bought = [(user, item) for user in users for item in items if user % 3 == item % 3 and rng.random() < 0.5]
     pd.DataFrame(bought, columns=["source", "target"]).to_csv("bought.csv", index=False)
-    ages = pd.DataFrame(
-        {"id": users, "age": 20 + 10 * (users % 3) + rng.random(40), "visits": rng.random(40)}
-    )
+    ages = pd.DataFrame({"id": users, "age": 20 + 10 * (users % 3) + rng.random(40), "visits": rng.random(40)})
     ages.to_csv("users.csv", index=False)
     titles = np.array(["red wine", "old cheese", "fresh bread"])[items % 3]
-    pd.DataFrame({"id": items, "title": titles, "price": items % 3 + rng.random(30)}).to_csv(
-        "items.csv", index=False
-    )
+    pd.DataFrame({"id": items, "title": titles, "price": items % 3 + rng.random(30)}).to_csv("items.csv", index=False)
     return folder
 
 
@@ -62,9 +58,7 @@ def test_from_tables_to_answers(glace, shop):
         "e.json",
     )
     frame = pd.read_csv("users.csv")
-    np.testing.assert_array_equal(
-        load_embedding("u.parquet").mean, model.transform(frame, node_type="user").mean
-    )
+    np.testing.assert_array_equal(load_embedding("u.parquet").mean, model.transform(frame, node_type="user").mean)
     assert len(json.loads((shop / "e.json").read_text())["novelty"]) == 40
     assert "item:" in glace("neighbors", "m.glace", "--of", "u.parquet", "-k", "1", "--type", "item")
     assert "error: the model has several types of nodes" in glace(
@@ -92,7 +86,7 @@ def test_a_model_goes_on_with_more_nodes_of_a_type(glace, shop):
 
 @pytest.mark.parametrize("method", ["glace", "attributes"])
 def test_all_methods_take_types(glace, shop, method):
-    options = [] if method == "attributes" else ["--option", "max_steps=5", "--option", "neighbors=none"]
+    options = [] if method == "attributes" else ["--option", "max_steps=5", "--option", "neighbor_features=none"]
     glace("evaluate", "link-prediction", *FILES, *TITLES, "--method", method, *options, "--json", "r.json")
     assert 0 <= json.loads((shop / "r.json").read_text())["auc"] <= 1
 
@@ -143,6 +137,4 @@ def test_what_is_wrong_is_said(glace, shop, arguments, message):
 
 
 def test_a_graph_folder_holds_one_matrix(glace, shop):
-    assert "a graph folder holds one matrix of attributes" in glace(
-        "convert", *FILES, *TITLES, "-o", "g", code=2
-    )
+    assert "a graph folder holds one matrix of attributes" in glace("convert", *FILES, *TITLES, "-o", "g", code=2)

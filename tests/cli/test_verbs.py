@@ -23,9 +23,9 @@ from glace.cli.screen import Screen
 from glace.datasets import download
 from glace.gaussian.embedding_file import write_embedding
 from glace.graph.arrays import from_arrays
-from glace.graph.npz import read_npz, write_npz
-from glace.graph.sparse import row_of
-from glace.metrics import Odds
+from glace.io.npz import read_npz, write_npz
+from glace.metrics import PlattScaling
+from glace.sparse import row_of
 from tests.cli.conftest import FAST, NODES, TABLES, TOPICS, names, write_csv
 from tests.datasets.test_acm import WHOLE as CITATIONS
 from tests.datasets.test_debian import write_lists
@@ -44,10 +44,7 @@ def gaussians(path: str) -> dict[object, tuple[bytes, bytes]]:
     found = load_embedding(path)
     assert found.variance is not None
     rows = zip(found.mean, found.variance, strict=True)
-    return {
-        node: (mean.tobytes(), variance.tobytes())
-        for node, (mean, variance) in zip(found.ids, rows, strict=True)
-    }
+    return {node: (mean.tobytes(), variance.tobytes()) for node, (mean, variance) in zip(found.ids, rows, strict=True)}
 
 
 def load_embedding_csv(path: Path) -> np.ndarray:
@@ -79,9 +76,9 @@ def test_help_of_fit_shows_every_option_and_default(glace, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shown = glace("fit", "--help")
     assert "by default GLACE_DATA, else the user's cache" in shown
-    for option in ("--dim", "--proximity", "--no-normalize", "--max-epochs", "--seed", "--estimate"):
+    for option in ("--dim", "--proximity", "--no-normalize", "--max-epochs", "--random-state", "--estimate"):
         assert option in shown
-    assert re.search(r"--negatives.*\[default: \(5\)\]", shown)
+    assert re.search(r"--n-negatives.*\[default: \(5\)\]", shown)
     assert re.search(r"--dropout.*\(auto, or a number\) \[default: \(auto\)\]", shown)
 
 
@@ -150,7 +147,7 @@ def test_fit_writes_a_model_and_a_record(glace, folder):
     assert isinstance(provenance, dict)
     assert provenance["dataset"] == "edges.csv"
     assert provenance["data"] == read_tables("edges.csv", "nodes.csv").fingerprint()
-    assert (provenance["options"]["dim"], provenance["options"]["threads"]) == (4, 1)
+    assert (provenance["options"]["dim"], provenance["options"]["n_jobs"]) == (4, 1)
     assert load("m.glace").embedding_.mean.shape == (NODES, 4)
     assert not (folder / "m.glace.checkpoint").exists()
 
@@ -170,7 +167,7 @@ def test_fit_says_when_it_stopped_early(glace):
 
 
 def test_fit_without_held_out_edges(glace, folder):
-    shown = glace(*FIT, "--validation-share", "0", "--json", "fit.json")
+    shown = glace(*FIT, "--validation-fraction", "0", "--json", "fit.json")
     assert "AUC" not in shown
     assert record(folder / "fit.json")["validation_auc"] is None
 
@@ -380,9 +377,7 @@ def test_neighbors_that_are_not_joined_yet(glace, folder):
     place = model.graph_.ids.position("node 01")
     joined = {model.graph_.ids[other] for other in row_of(model.graph_.adjacency, place).tolist()}
     shown = glace("neighbors", "people.glace", "node 01", "-k", "60", "--unknown")
-    assert {line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]} == set(names()) - joined - {
-        "node 01"
-    }
+    assert {line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]} == set(names()) - joined - {"node 01"}
     glace("export", "people.glace", "-o", "e.parquet")
     assert main.run(["neighbors", "e.parquet", "node 01", "--unknown"]) == 2
 
@@ -391,9 +386,7 @@ def test_neighbors_with_a_label_and_by_another_measure(glace, folder):
     rows = [f"{node},{number % 3}.5,{'odd' if number % 2 else 'even'}" for number, node in enumerate(names())]
     write_csv(folder / "labelled.csv", "id,a,label", rows)
     glace("fit", "--edges", "edges.csv", "--attributes", "labelled.csv", *FAST, "-q", "-o", "l.glace")
-    shown = glace(
-        "neighbors", "l.glace", "node 01", "-k", "60", "--label", "odd", "--measure", "wasserstein2"
-    )
+    shown = glace("neighbors", "l.glace", "node 01", "-k", "60", "--label", "odd", "--measure", "wasserstein2")
     listed = [line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]]
     embedding = load_embedding("l.glace")
     odd = np.arange(NODES) % 2 == 1
@@ -408,8 +401,8 @@ def test_neighbors_of_new_nodes(glace, folder, capsys):
     assert [answer["id"] for answer in answers] == [answer["of"] for answer in answers], "nearest to itself"
     assert "node 07" in shown
     model = load("people.glace")
-    model.odds_ = Odds(1.0)  # as another fit has others
-    write_embedding(model.transform(np.zeros((1, model.width_))), "other.parquet")
+    model.platt_scaling_ = PlattScaling(1.0)  # as another fit has others
+    write_embedding(model.transform(np.zeros((1, model.n_features_in_))), "other.parquet")
     capsys.readouterr()
     assert main.run(["neighbors", "people.glace", "--of", "other.parquet"]) == 2
     assert "other.parquet is of another model than people.glace" in capsys.readouterr().err.replace("\n", " ")
@@ -425,7 +418,7 @@ def test_score_of_one_pair(glace, folder):
         "source": "node 01",
         "target": "node 05",
         "dissimilarity": near[0],
-        "by_spread": known.by_spread_at(places)[0],
+        "variance_term": known.variance_terms_at(places)[0],
         "probability": known.probabilities(near)[0],
         "certainty": known.certainty[places].mean(),
     }
@@ -434,9 +427,7 @@ def test_score_of_one_pair(glace, folder):
     assert record(folder / "s.json")["pairs"] == [facts]
 
 
-@pytest.mark.parametrize(
-    ("model", "pairs"), [("people.glace", "edges.csv"), ("numbered.glace", "numbered.csv")]
-)
+@pytest.mark.parametrize(("model", "pairs"), [("people.glace", "edges.csv"), ("numbered.glace", "numbered.csv")])
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_score_of_a_file(glace, model, pairs, ending):
     shown = glace("score", model, "--pairs", pairs, "-o", f"out.{ending}")
@@ -444,9 +435,7 @@ def test_score_of_a_file(glace, model, pairs, ending):
     table, wanted, known = read(f"out.{ending}"), pyarrow.csv.read_csv(pairs), load_embedding(model)
     assert f"... {len(wanted):,} pairs in all\n" in shown
     assert table["source"].to_pylist() == wanted["source"].to_pylist()
-    near = known.dissimilarities(
-        list(zip(*(wanted[side].to_pylist() for side in ("source", "target")), strict=True))
-    )
+    near = known.dissimilarities(list(zip(*(wanted[side].to_pylist() for side in ("source", "target")), strict=True)))
     np.testing.assert_array_equal(table["dissimilarity"].to_numpy(), near)
     np.testing.assert_array_equal(table["probability"].to_numpy(), known.probabilities(near))
 
@@ -463,9 +452,7 @@ def test_links_of_the_graph(glace, folder):
     assert table["target"].to_pylist() == found.target
     assert f"{found.source[0]}   {found.target[0]}" in shown
     assert "... 30 in all\nof " in shown
-    assert re.search(
-        r"of \d+ held-out pairs, half of them edges, the probabilities were off by 0\.\d+", shown
-    )
+    assert re.search(r"of \d+ held-out pairs, half of them edges, the probabilities were off by 0\.\d+", shown)
     written = record(folder / "l.json")
     assert len(written["links"]) == 30  # type: ignore[arg-type]
     assert {"pairs", "brier", "error", "bins"} == set(written["calibration"])  # type: ignore[call-overload]
@@ -473,7 +460,7 @@ def test_links_of_the_graph(glace, folder):
 
 def test_links_of_a_node_that_has_them_all(glace, folder):
     write_csv(folder / "star.csv", "source,target", ["1,2", "1,3", "1,4"])
-    glace("fit", "star.csv", *FAST, "-q", "-o", "star.glace", "--validation-share", "0")
+    glace("fit", "star.csv", *FAST, "-q", "-o", "star.glace", "--validation-fraction", "0")
     glace("links", "star.glace", "1", "-o", "none.parquet")
     table = pyarrow.parquet.read_table("none.parquet")
     assert len(table) == 0
@@ -639,7 +626,7 @@ def tiny_nouns(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("tiny_nouns")
 def test_demo(glace, folder):
-    shown = glace("demo", "-o", "made/here", "--threads", "1", "--json", "d.json")
+    shown = glace("demo", "-o", "made/here", "--n-jobs", "1", "--json", "d.json")
     made = folder / "made" / "here"
     assert load(made / "nouns.glace").embedding_.mean.shape == (NODES, 64)
     assert list(gaussians(str(made / "nouns.parquet")))[:3] == list(KNOWN)
@@ -653,6 +640,6 @@ def test_demo(glace, folder):
 @pytest.mark.usefixtures("tiny_nouns")
 def test_demo_without_the_libraries_that_draw(glace, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "openTSNE", None)
-    shown = glace("demo", "--threads", "1")
+    shown = glace("demo", "--n-jobs", "1")
     assert "no map: a map needs openTSNE: pip install 'glace-graph[plots]'" in shown
     assert sorted(path.name for path in (folder / "glace-demo").iterdir()) == ["nouns.glace", "nouns.parquet"]

@@ -14,7 +14,7 @@ from glace import datasets
 from glace.datasets.builders import acm
 from glace.datasets.builders.acm import CitationText, build_acm, read_papers, records
 from glace.errors import FormatError, InputError
-from glace.graph.text import WORD
+from glace.features.text import WORD
 
 TOPICS = ("query index join table", "shader polygon texture mesh", "router packet latency queue")
 
@@ -112,7 +112,7 @@ def test_papers_with_an_abstract_and_a_link_become_nodes_and_citations_edges(sou
     assert graph.directed
     assert (graph.adjacency.data == 1).all()
     assert graph.labels is None
-    assert graph.findings.isolated_nodes == 0
+    assert graph.cleaning_report.isolated_nodes == 0
 
 
 def test_what_is_left_out_is_told(source):
@@ -136,9 +136,7 @@ def test_without_a_listener_the_log_is_told(source, caplog):
 
 def test_no_more_papers_go_than_those_without_a_link(tmp_path):
     # a - b - c - d in a row: the ends have but one link, and all stay.
-    chain = "\n\n".join(
-        f"#index{name}\n#%{name_of_next}\n#!some words" for name, name_of_next in ("ab", "bc", "cd")
-    )
+    chain = "\n\n".join(f"#index{name}\n#%{name_of_next}\n#!some words" for name, name_of_next in ("ab", "bc", "cd"))
     graph = build_acm(written(tmp_path, f"{chain}\n\n#indexd\n#!some words\n"))
     assert edges_of(graph) == {("a", "b"), ("b", "c"), ("c", "d")}
 
@@ -164,9 +162,9 @@ def test_attributes_are_the_tf_idf_of_the_abstracts(source):
     graph = build_acm(source)
     texts = [*(text_of(number) for number in range(PAPERS)), "polygon and router, spread over two lines"]
     texts.append("packet, packet, packet and queue")
-    assert graph.recipe is not None
-    assert graph.recipe.vocabulary is not None
-    words = list(graph.recipe.vocabulary.words)
+    assert graph.pipeline is not None
+    assert graph.pipeline.vocabulary is not None
+    words = list(graph.pipeline.vocabulary.words)
     assert {"query", "shader", "packet"} <= set(words) <= set(" ".join(TOPICS).split()) | {"it's"}
     attributes: Any = graph.attributes
     np.testing.assert_allclose(attributes.toarray(), tf_idf(texts, words), rtol=1e-6)
@@ -175,9 +173,7 @@ def test_attributes_are_the_tf_idf_of_the_abstracts(source):
 def test_attributes_agree_with_scikit_learn(source):
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    kept = [
-        paper.abstract for paper in read_papers(CitationText(source)).by_index.values() if paper.index in KEPT
-    ]
+    kept = [paper.abstract for paper in read_papers(CitationText(source)).by_index.values() if paper.index in KEPT]
     oracle = TfidfVectorizer(token_pattern=WORD, stop_words="english", sublinear_tf=True, min_df=2)
     expected = oracle.fit_transform(kept).toarray()
     attributes: Any = build_acm(source).attributes
@@ -290,9 +286,7 @@ def test_a_file_that_cannot_be_used(content, match, tmp_path):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(
-        InputError, match=r"no file .*none\.txt; wanted a file in the text format of AMiner's"
-    ):
+    with pytest.raises(InputError, match=r"no file .*none\.txt; wanted a file in the text format of AMiner's"):
         build_acm(tmp_path / "none.txt")
     with pytest.raises(InputError, match=r"is a folder, not a file in the text format of AMiner's"):
         build_acm(tmp_path)
@@ -313,7 +307,7 @@ def test_a_built_graph_is_loaded_by_its_name(source, tmp_path):
     assert path == tmp_path / "made" / "acm.npz"
     loaded = datasets.load("acm", directed=True, data_dir=tmp_path / "made")
     assert loaded.fingerprint() == graph.fingerprint()
-    assert loaded.recipe is not None
+    assert loaded.pipeline is not None
 
 
 def test_the_source_is_never_replaced(source):
@@ -323,8 +317,6 @@ def test_the_source_is_never_replaced(source):
 
 
 def test_load_says_where_the_file_comes_from(tmp_path):
-    match = (
-        r"acm is not on this machine .*run 'glace datasets build acm --from FILE' with AMiner's .*GLACE_DATA"
-    )
+    match = r"acm is not on this machine .*run 'glace datasets build acm --from FILE' with AMiner's .*GLACE_DATA"
     with pytest.raises(InputError, match=match):
         datasets.load("acm", data_dir=tmp_path)

@@ -114,7 +114,7 @@ def test_packages_become_nodes_and_needs_edges(lists):
         ("exim", "libc6"),
     }
     assert graph.directed
-    assert graph.findings.self_loops == 0
+    assert graph.cleaning_report.self_loops == 0
     assert (graph.adjacency.data == 1).all()
 
 
@@ -191,7 +191,4 @@ def test_an_entry_without_a_name(lists):
 def test_a_built_graph_is_loaded_by_its_name(lists, tmp_path):
     graph, path = datasets.build("debian", lists, data_dir=tmp_path / "made")
     assert path.name == "debian.npz"
-    assert (
-        datasets.load("debian", directed=True, data_dir=tmp_path / "made").fingerprint()
-        == graph.fingerprint()
-    )
+    assert datasets.load("debian", directed=True, data_dir=tmp_path / "made").fingerprint() == graph.fingerprint()

@@ -163,9 +163,7 @@ def test_trouble_that_passes_is_waited_for(server, tmp_path):
 
 def test_trouble_that_stays_is_an_error(server, tmp_path):
     server.script = ["500"] * 4
-    with pytest.raises(
-        InputError, match=r"cannot reach http://127.*Internal Server Error.*put it into .*data\.npz"
-    ):
+    with pytest.raises(InputError, match=r"cannot reach http://127.*Internal Server Error.*put it into .*data\.npz"):
         fetch(server, tmp_path)
 
 
@@ -195,9 +193,7 @@ def test_too_much_is_refused(server, tmp_path):
         fetch(server, tmp_path, limit=1000)
 
 
-@pytest.mark.parametrize(
-    "address", ["http://example.org/data.npz", "file:///etc/passwd", "ftp://example.org/x"]
-)
+@pytest.mark.parametrize("address", ["http://example.org/data.npz", "file:///etc/passwd", "ftp://example.org/x"])
 def test_only_https_is_fetched(address, server, tmp_path):
     with pytest.raises(InputError, match=f"only https addresses are fetched, not {address}"):
         download(address, tmp_path / "data.npz", blob_id=BLOB_ID)
@@ -215,9 +211,7 @@ def test_a_redirect_on_this_machine_is_followed(server, tmp_path):
 
 def test_no_network_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "*")
-    with pytest.raises(
-        InputError, match=rf"cannot reach http://127\.0\.0\.1:9/x.*put it into {tmp_path}.*GLACE_DATA"
-    ):
+    with pytest.raises(InputError, match=rf"cannot reach http://127\.0\.0\.1:9/x.*put it into {tmp_path}.*GLACE_DATA"):
         download("http://127.0.0.1:9/x", tmp_path / "x.npz", blob_id=BLOB_ID, pause=Pauses(), attempts=2)
 
 
@@ -270,18 +264,12 @@ def test_a_full_disk_is_not_taken_for_the_network(server, tmp_path):
 
 def test_get_into_a_folder_that_cannot_be_made(registered, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        InputError, match=r"cannot make the folder .*file/data.*name another, or set GLACE_DATA"
-    ):
+    with pytest.raises(InputError, match=r"cannot make the folder .*file/data.*name another, or set GLACE_DATA"):
         get("cora-ml", tmp_path / "file" / "data")
 
 
 def test_get_of_what_is_not_downloaded():
-    with pytest.raises(
-        InputError, match="debian is not downloaded but built; run 'glace datasets build debian'"
-    ):
+    with pytest.raises(InputError, match="debian is not downloaded but built; run 'glace datasets build debian'"):
         get("debian")
-    with pytest.raises(
-        InputError, match="wordnet-nouns is not downloaded but bundled; it comes with the package"
-    ):
+    with pytest.raises(InputError, match="wordnet-nouns is not downloaded but bundled; it comes with the package"):
         get("wordnet-nouns")

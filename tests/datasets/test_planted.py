@@ -56,22 +56,22 @@ def test_degrees_are_mildly_skewed():
 
 
 def test_the_seed_decides():
-    assert planted(300, seed=3).fingerprint() == planted(300, seed=3).fingerprint()
-    assert planted(300, seed=3).fingerprint() != planted(300, seed=4).fingerprint()
+    assert planted(300, random_state=3).fingerprint() == planted(300, random_state=3).fingerprint()
+    assert planted(300, random_state=3).fingerprint() != planted(300, random_state=4).fingerprint()
 
 
 @settings(max_examples=30, deadline=None)
 @given(
     nodes=st.integers(20, 200),
     communities=st.integers(1, 5),
-    seed=st.integers(0, 1000),
+    random_state=st.integers(0, 1000),
     directed=st.booleans(),
 )
 def test_edges_are_distinct_and_never_loops(nodes, communities, seed, directed):
     mixing = 0.3 if communities > 1 else 0.0
-    graph = planted(nodes, communities=communities, degree=1.0, mixing=mixing, seed=seed, directed=directed)
+    graph = planted(nodes, communities=communities, degree=1.0, mixing=mixing, random_state=seed, directed=directed)
     assert graph.num_edges == round(nodes / 2)
-    assert (graph.findings.duplicate_edges, graph.findings.self_loops) == (0, 0)
+    assert (graph.cleaning_report.duplicate_edges, graph.cleaning_report.self_loops) == (0, 0)
     assert (graph.adjacency.data == 1).all()
 
 
@@ -98,7 +98,7 @@ def test_columns_left_over_belong_to_no_community():
         ({"communities": 1}, "edges between communities need two of them; set mixing=0"),
         ({"degree": 12.0}, "540 edges within communities are wanted, but there are 576 such pairs"),
         ({"degree": 99.0, "mixing": 1.0}, "4,950 edges between communities are wanted"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"random_state": -1}, "seed must be a whole number of at least 0"),
     ],
 )
 def test_bad_options_are_named(options, message):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glace import disk
 from glace.datasets import planted, planted_folder
 from glace.errors import InputError
-from glace.graph import spill
+from glace.io import spill
+from glace.storage import mapped as disk
 
 MODULE = "glace.datasets.planted_stream"
 
@@ -41,7 +41,7 @@ def test_edges_are_symmetric_sorted_distinct_and_as_many_as_wanted(made):
 
 def test_nodes_without_an_edge_are_counted(made):
     graph = made(edges=300)
-    assert graph.findings.isolated_nodes == (np.diff(graph.adjacency.indptr) == 0).sum() > 50
+    assert graph.cleaning_report.isolated_nodes == (np.diff(graph.adjacency.indptr) == 0).sum() > 50
 
 
 def test_communities_show_in_edges_and_words_as_they_do_in_memory(made):
@@ -77,7 +77,9 @@ def test_rows_of_words_are_sorted_and_distinct(made):
 
 
 def test_the_seed_decides(made):
-    assert made(seed=3).fingerprint() == made(seed=3).fingerprint() != made(seed=4).fingerprint()
+    assert (
+        made(random_state=3).fingerprint() == made(random_state=3).fingerprint() != made(random_state=4).fingerprint()
+    )
 
 
 def test_blocks_and_buckets_do_not_matter(made, monkeypatch):
@@ -106,16 +108,14 @@ def test_progress_is_told(made):
 @given(
     nodes=st.integers(20, 120),
     communities=st.integers(1, 5),
-    seed=st.integers(0, 1000),
+    random_state=st.integers(0, 1000),
     share=st.floats(0.01, 0.4),
 )
-def test_the_number_of_edges_is_exact_in_crowded_graphs_too(
-    nodes, communities, seed, share, tmp_path_factory
-):
+def test_the_number_of_edges_is_exact_in_crowded_graphs_too(nodes, communities, seed, share, tmp_path_factory):
     room = sum((size * (size - 1)) // 2 for size in np.bincount(np.arange(nodes) % communities).tolist())
     edges = max(int(room * share), 1)
     path = tmp_path_factory.mktemp("planted") / "g.graph"
-    graph = planted_folder(path, nodes, edges, communities=communities, mixing=0.0, seed=seed)
+    graph = planted_folder(path, nodes, edges, communities=communities, mixing=0.0, random_state=seed)
     assert graph.num_edges == edges
     ends = community_of(graph)[graph.edges()]
     assert (ends[:, 0] == ends[:, 1]).all()

@@ -11,7 +11,7 @@ from glace import datasets
 from glace.datasets.registry import BUNDLED_FOLDER, data_folder
 from glace.errors import InputError
 from glace.graph.arrays import from_arrays
-from glace.graph.npz import write_npz
+from glace.io.npz import write_npz
 
 PUBLISHED = {
     "citeseer": "b611f48626e7f40fcc81a36b4f022979ea998b38",
@@ -83,9 +83,7 @@ def test_load_looks_where_the_variable_says(small, monkeypatch):
     ],
 )
 def test_a_missing_one_says_which_command_gets_it_and_where_it_was_looked_for(name, command, tmp_path):
-    with pytest.raises(
-        InputError, match=f"{name} is not on this machine .*{tmp_path}.*run '{command}'.*GLACE_DATA"
-    ):
+    with pytest.raises(InputError, match=f"{name} is not on this machine .*{tmp_path}.*run '{command}'.*GLACE_DATA"):
         datasets.load(name, data_dir=tmp_path)
 
 
@@ -96,23 +94,18 @@ def test_the_data_folder_of_each_system(monkeypatch):
     assert data_folder(environment={}, platform="darwin") == Path("/home/ada/Library/Caches/glace")
     assert data_folder(environment={"LOCALAPPDATA": "/l"}, platform="win32") == Path("/l/glace")
     assert data_folder(environment={}, platform="win32") == Path("/home/ada/AppData/Local/glace")
-    assert data_folder(environment={"GLACE_DATA": "/d", "XDG_CACHE_HOME": "/x"}, platform="linux") == Path(
-        "/d"
-    )
+    assert data_folder(environment={"GLACE_DATA": "/d", "XDG_CACHE_HOME": "/x"}, platform="linux") == Path("/d")
     assert data_folder("/given", environment={"GLACE_DATA": "/d"}, platform="linux") == Path("/given")
 
 
 def test_the_bundled_graph_is_connected_known_and_small():
     graph = datasets.load("wordnet-nouns")
     assert 8_000 <= graph.num_nodes <= 12_000
-    assert graph.findings.isolated_nodes == 0
+    assert graph.cleaning_report.isolated_nodes == 0
     assert graph.labels is not None
     assert {"animal", "artifact", "body", "food", "plant"} <= set(graph.labels.names)
     assert sum(path.stat().st_size for path in BUNDLED_FOLDER.iterdir()) < 1_500_000
-    assert (
-        "WordNet 3.0 Copyright 2006 by Princeton University"
-        in (BUNDLED_FOLDER / "WORDNET-LICENSE").read_text()
-    )
+    assert "WordNet 3.0 Copyright 2006 by Princeton University" in (BUNDLED_FOLDER / "WORDNET-LICENSE").read_text()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +126,5 @@ def test_the_bundled_graph_knows_what_a_piano_is():
 
 
 def test_importing_is_light():
-    command = (
-        "import sys, glace.datasets; sys.exit(any(name in sys.modules for name in ('sklearn', 'torch')))"
-    )
+    command = "import sys, glace.datasets; sys.exit(any(name in sys.modules for name in ('sklearn', 'torch')))"
     assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0

@@ -12,9 +12,7 @@ from glace.errors import FormatError, InputError
 LICENCE = "  1 This software and database is being provided to you  \n  2 under a license | with a bar  \n"
 
 ANIMAL, ARTIFACT, TOPS = (f"{FILES.index(name):02}" for name in ("noun.animal", "noun.artifact", "noun.Tops"))
-OBJECT, MOTION, ADJ, ADV = (
-    f"{FILES.index(name):02}" for name in ("noun.object", "verb.motion", "adj.all", "adv.all")
-)
+OBJECT, MOTION, ADJ, ADV = (f"{FILES.index(name):02}" for name in ("noun.object", "verb.motion", "adj.all", "adv.all"))
 
 NOUNS = [
     f'00000100 {TOPS} n 01 animal 0 001 ~ 00000200 n 0000 | a living organism that feeds; "an animal ran"  ',
@@ -110,9 +108,9 @@ def test_examples_and_who_said_them_are_no_part_of_the_definition(folder, place,
 
 
 def test_words_of_the_definitions_are_the_attributes(folder):
-    recipe = build_wordnet(folder).recipe
-    assert recipe is not None
-    vocabulary = recipe.vocabulary
+    pipeline = build_wordnet(folder).pipeline
+    assert pipeline is not None
+    vocabulary = pipeline.vocabulary
     assert vocabulary is not None
     assert {"organism", "feeds", "group", "animals", "famous", "dog", "wild"} >= set(vocabulary.words)
     assert "barked" not in vocabulary.words
@@ -126,9 +124,7 @@ def test_the_inverse_kinds_are_half_of_the_paired_ones():
 @pytest.mark.parametrize("name", ["data.noun", "index.noun"])
 def test_a_missing_file_says_what_to_install(folder, name):
     (folder / name).unlink()
-    with pytest.raises(
-        InputError, match=rf"no file .*{name}; install Debian's package wordnet-base, .*--from DIR"
-    ):
+    with pytest.raises(InputError, match=rf"no file .*{name}; install Debian's package wordnet-base, .*--from DIR"):
         build_wordnet(folder)
 
 
@@ -143,9 +139,7 @@ def test_a_missing_file_says_what_to_install(folder, name):
 )
 def test_a_damaged_line_is_named(folder, line):
     write(folder / "data.noun", [*NOUNS, line])
-    with pytest.raises(
-        FormatError, match=r"line 8 of data.noun is not a synset .*get WordNet 3.0's files again"
-    ):
+    with pytest.raises(FormatError, match=r"line 8 of data.noun is not a synset .*get WordNet 3.0's files again"):
         build_wordnet(folder)
 
 
@@ -177,19 +171,14 @@ def test_a_pointer_into_nothing(folder):
 
 def test_an_index_of_another_version(folder):
     write(folder / "index.noun", INDEX["noun"][:1])
-    with pytest.raises(
-        FormatError, match="the index does not list 'dog' at n00000200; take all files from one"
-    ):
+    with pytest.raises(FormatError, match="the index does not list 'dog' at n00000200; take all files from one"):
         build_wordnet(folder)
 
 
 def test_a_built_graph_is_loaded_by_its_name(folder, tmp_path):
     graph, path = datasets.build("wordnet", folder, data_dir=tmp_path / "made")
     assert path == tmp_path / "made" / "wordnet.npz"
-    assert (
-        datasets.load("wordnet", directed=True, data_dir=tmp_path / "made").fingerprint()
-        == graph.fingerprint()
-    )
+    assert datasets.load("wordnet", directed=True, data_dir=tmp_path / "made").fingerprint() == graph.fingerprint()
 
 
 def test_a_graph_is_built_where_the_user_says(folder, tmp_path):

@@ -69,9 +69,7 @@ def distinct_pairs(values):
 def test_direct_form_agrees_with_the_oracle_to_1e_9(name, family):
     rows = family(np.random.default_rng(1))
     direct = named(name).direct(rows[:, None], rows[None, :])
-    np.testing.assert_allclose(
-        distinct_pairs(direct), distinct_pairs(table(name, rows, rows)), rtol=1e-9, atol=0
-    )
+    np.testing.assert_allclose(distinct_pairs(direct), distinct_pairs(table(name, rows, rows)), rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -79,9 +77,7 @@ def test_direct_form_agrees_with_the_oracle_to_1e_9(name, family):
 def test_dot_product_form_agrees_with_the_oracle_to_1e_5(name, family):
     rows = family(np.random.default_rng(2))
     pairs = named(name).all_pairs(rows, rows)
-    np.testing.assert_allclose(
-        distinct_pairs(pairs), distinct_pairs(table(name, rows, rows)), rtol=1e-5, atol=0
-    )
+    np.testing.assert_allclose(distinct_pairs(pairs), distinct_pairs(table(name, rows, rows)), rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -90,9 +86,7 @@ def test_error_of_the_dot_product_form_stays_within_the_stated_bound(name, famil
     """docs/concepts.md: epsilon times a small factor times the sum of (mean^2 + variance) / variance."""
     rows = family(np.random.default_rng(3))
     moment, precision = rows.mean**2 + rows.variance, 1 / rows.variance
-    scale = (
-        moment @ precision.T + (moment @ precision.T).T + 4 * (rows.mean**2 * precision).sum(1)
-    ) + moment.sum()
+    scale = (moment @ precision.T + (moment @ precision.T).T + 4 * (rows.mean**2 * precision).sum(1)) + moment.sum()
     for dtype in (np.float64, np.float32):
         cast = Gaussian(rows.mean.astype(dtype), rows.variance.astype(dtype))
         exact = table(name, cast, cast)
@@ -108,9 +102,7 @@ def test_direct_form_in_float32_agrees_to_1e_5_of_what_float32_can_hold(family):
     tensors = Gaussian(torch.from_numpy(cast.mean), torch.from_numpy(cast.variance))
     for name in GAUSSIAN_MEASURES:
         direct = named(name).direct(tensors[:, None], tensors[None, :]).numpy()
-        np.testing.assert_allclose(
-            distinct_pairs(direct), distinct_pairs(table(name, cast, cast)), rtol=1e-5, atol=0
-        )
+        np.testing.assert_allclose(distinct_pairs(direct), distinct_pairs(table(name, cast, cast)), rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("wide", [1e4, 1e6, 1e30])
@@ -126,8 +118,7 @@ def test_kl_agrees_with_torch_distributions():
     rng = np.random.default_rng(5)
     first, second = spread_out(rng), spread_out(rng)
     p, q = (
-        Independent(Normal(torch.from_numpy(g.mean), torch.from_numpy(g.variance).sqrt()), 1)
-        for g in (first, second)
+        Independent(Normal(torch.from_numpy(g.mean), torch.from_numpy(g.variance).sqrt()), 1) for g in (first, second)
     )
     np.testing.assert_allclose(named("kl").direct(first, second), kl_divergence(q, p).numpy(), rtol=1e-12)
     both = (kl_divergence(q, p) + kl_divergence(p, q)) / 2
@@ -159,9 +150,7 @@ def test_torch_and_numpy_give_the_same(name):
     np.testing.assert_allclose(
         measure.all_pairs(tensors, tensors).numpy(), measure.all_pairs(rows, rows), rtol=1e-12, atol=1e-11
     )
-    np.testing.assert_allclose(
-        measure.direct(tensors, tensors).numpy(), measure.direct(rows, rows), atol=1e-12
-    )
+    np.testing.assert_allclose(measure.direct(tensors, tensors).numpy(), measure.direct(rows, rows), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -180,10 +169,7 @@ def test_gradients_are_right(name):
 def test_concatenated_gaussians_have_the_sum_of_the_parts_kl():
     rng = np.random.default_rng(8)
     a, b, c, d = (spread_out(rng) for _ in range(4))
-    joined = [
-        Gaussian(np.hstack([x.mean, y.mean]), np.hstack([x.variance, y.variance]))
-        for x, y in ((a, b), (c, d))
-    ]
+    joined = [Gaussian(np.hstack([x.mean, y.mean]), np.hstack([x.variance, y.variance])) for x, y in ((a, b), (c, d))]
     parts = named("kl").direct(a, c) + named("kl").direct(b, d)
     np.testing.assert_allclose(named("kl").direct(*joined), parts, rtol=1e-12)
 

@@ -13,7 +13,7 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.embedding_file import read_embedding, write_embedding
 from glace.ids import NodeIds
-from glace.metrics import Odds
+from glace.metrics import PlattScaling
 
 FORMATS = ["parquet", "arrow", "npz"]
 
@@ -25,7 +25,7 @@ def embedding(ids=("a", "b", "c"), dim=4, points=False, context=False):
     name = "dot" if points else "symmetric_kl"
     other = Gaussian(rng.normal(size=shape).astype(np.float32), variance) if context else None
     mean = rng.normal(size=shape).astype(np.float32)
-    return Embedding(NodeIds(list(ids)), mean, variance, name, Odds(2.5, 0.5), context=other)
+    return Embedding(NodeIds(list(ids)), mean, variance, name, PlattScaling(2.5, 0.5), context=other)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -136,8 +136,8 @@ def test_similarity_leaves_the_context_aside():
     e = embedding(context=True)
     alone = Embedding(e.ids, e.mean, e.variance, e.dissimilarity)
     assert e.neighbors("a", by="similarity").ids == alone.neighbors("a").ids
-    with pytest.raises(InputError, match="by must be edge or similarity, not 'looks'"):
-        e.neighbors("a", by="looks")
+    with pytest.raises(InputError, match="by must be edge or similarity, not 'validation_points'"):
+        e.neighbors("a", by="validation_points")
 
 
 def test_one_pair_is_not_a_list_of_pairs():
@@ -173,8 +173,8 @@ def test_spread_grows_with_the_variance_and_points_have_none():
         ({"variance": None}, "symmetric_kl needs variances"),
         ({"variance": np.zeros((3, 4), np.float32)}, "variances must be above 0"),
         ({"mean": np.full((3, 4), np.nan, np.float32)}, "must be finite"),
-        ({"odds": Odds(float("inf"))}, "the odds must be finite and their slope above 0"),
-        ({"odds": Odds(0.0, 0.0)}, r"slope above 0, not \(0.0, 0.0\)"),
+        ({"odds": PlattScaling(float("inf"))}, "the odds must be finite and their slope above 0"),
+        ({"odds": PlattScaling(0.0, 0.0)}, r"slope above 0, not \(0.0, 0.0\)"),
         ({"context": Gaussian(np.ones((3, 2), np.float32), None)}, "the context has the shape"),
     ],
 )

@@ -4,9 +4,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glace.categories import Categories
 from glace.errors import InputError
 from glace.graph.arrays import from_arrays
-from glace.graph.categories import Categories
 
 
 def test_an_edge_list_numbers_its_nodes():
@@ -40,7 +40,7 @@ def test_any_sparse_adjacency_is_its_edges_and_weights(make):
     dense = np.array([[0, 2, 0], [0, 0, 3], [0, 0, 1]])
     graph = from_arrays(make(dense), directed=True)
     assert graph.edges_and_weights()[1].tolist() == [2, 3]
-    assert graph.findings.self_loops == 1
+    assert graph.cleaning_report.self_loops == 1
     assert from_arrays(make(dense > 1)).edges_and_weights()[1].tolist() == [1, 1]
 
 

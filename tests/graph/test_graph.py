@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glace.categories import Categories
 from glace.errors import InputError
 from glace.graph.arrays import from_arrays
 from glace.graph.attributes import checked_matrix
-from glace.graph.categories import Categories
-from glace.graph.graph import Findings, Graph, build
+from glace.graph.graph import CleaningReport, Graph, build
 from glace.ids import NodeIds
 
 PAIRS = np.array([[0, 1], [1, 2], [2, 1], [0, 1], [3, 3]])
@@ -36,7 +36,9 @@ def test_undirected_edges_stand_in_both_directions_and_count_once():
     assert pairs.tolist() == [[0, 1], [1, 2]]
     assert weights.tolist() == [5.0, 3.0]  # repeated: added; both directions: the larger
     assert (graph.num_nodes, graph.num_edges) == (5, 2)
-    assert graph.findings == Findings(duplicate_edges=1, unequal_directions=1, self_loops=1, isolated_nodes=2)
+    assert graph.cleaning_report == CleaningReport(
+        duplicate_edges=1, unequal_directions=1, self_loops=1, isolated_nodes=2
+    )
     np.testing.assert_array_equal(graph.adjacency.toarray(), graph.adjacency.toarray().T)
 
 
@@ -49,9 +51,9 @@ def test_what_is_counted_of_edges_is_what_a_dictionary_counts(rows):
     unequal = sum(pair < pair[::-1] and sums.get(pair[::-1], each) != each for pair, each in sums.items())
     pairs, weights = [row[:2] for row in rows], [float(row[2]) for row in rows]
     graph = make(np.array(pairs, dtype=np.int64), weights)
-    assert graph.findings.duplicate_edges == sum(a != b for a, b in pairs) - len(sums)
-    assert graph.findings.unequal_directions == unequal
-    assert make(np.array(pairs, dtype=np.int64), weights, directed=True).findings.unequal_directions == 0
+    assert graph.cleaning_report.duplicate_edges == sum(a != b for a, b in pairs) - len(sums)
+    assert graph.cleaning_report.unequal_directions == unequal
+    assert make(np.array(pairs, dtype=np.int64), weights, directed=True).cleaning_report.unequal_directions == 0
 
 
 @given(st.integers(1, 30), st.integers(0, 300), st.booleans(), st.integers(0, 99))
@@ -67,7 +69,7 @@ def test_directed_edges_keep_their_direction():
     graph = make(directed=True)
     assert graph.edges().tolist() == [[0, 1], [1, 2], [2, 1]]
     assert graph.has_edges(np.array([[0, 1], [1, 0], [2, 1], [4, 4]])).tolist() == [True, False, True, False]
-    assert graph.findings.isolated_nodes == 2
+    assert graph.cleaning_report.isolated_nodes == 2
 
 
 def test_a_graph_without_edges_answers_too():
@@ -100,11 +102,9 @@ def test_attributes_become_read_only_float32():
 
 
 def test_a_row_of_stored_zeros_is_an_empty_one():
-    sparse = sp.csr_array(
-        (np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 1, 2, 2, 2, 2])), shape=(5, 3)
-    )
-    assert make(attributes=sparse).findings.empty_attribute_rows == 4
-    assert make(attributes=sparse.toarray()).findings.empty_attribute_rows == 4
+    sparse = sp.csr_array((np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 1, 2, 2, 2, 2])), shape=(5, 3))
+    assert make(attributes=sparse).cleaning_report.empty_attribute_rows == 4
+    assert make(attributes=sparse.toarray()).cleaning_report.empty_attribute_rows == 4
 
 
 def test_minus_zero_is_zero():
@@ -131,7 +131,7 @@ def test_take_keeps_the_edges_among_the_taken():
 def test_findings_are_of_the_graph_that_was_made_not_of_those_made_from_it():
     graph = make(attributes=np.eye(5), attribute_names=tuple("vwxyz"))
     for other in (graph.with_edges(graph.edges(), np.ones(2)), graph.take(np.array([0, 1]))):
-        assert other.findings == Findings()
+        assert other.cleaning_report == CleaningReport()
         assert other.attribute_names == tuple("vwxyz")
 
 
@@ -182,10 +182,8 @@ def test_the_fingerprint_tells_ids_apart_and_not_slices_from_copies():
 
 def test_words():
     assert repr(make()) == "Graph(5 nodes, 2 undirected edges, no attributes)"
-    assert repr(make(directed=True, attributes=sp.eye_array(5))).endswith(
-        "3 directed edges, 5 sparse attributes)"
-    )
-    assert make().findings.lines() == [
+    assert repr(make(directed=True, attributes=sp.eye_array(5))).endswith("3 directed edges, 5 sparse attributes)")
+    assert make().cleaning_report.lines() == [
         "repeated edges, weights added: 1",
         "edges listed both ways with unequal weights, larger kept: 1",
         "self-loops, dropped: 1",
@@ -292,10 +290,8 @@ def test_a_sparse_matrix_that_points_outside_of_itself_is_refused(matrix):
 
 def test_what_is_stored_behind_the_last_row_is_no_entry():
     matrix = bent(sp.csr_array, indptr=[0, 1, 2, 2, 2, 2])
-    assert make(attributes=matrix).findings.empty_attribute_rows == 3
-    assert (
-        make(attributes=matrix).fingerprint() == make(attributes=sp.csr_array(matrix.toarray())).fingerprint()
-    )
+    assert make(attributes=matrix).cleaning_report.empty_attribute_rows == 3
+    assert make(attributes=matrix).fingerprint() == make(attributes=sp.csr_array(matrix.toarray())).fingerprint()
 
 
 def test_categories_can_be_listed():
@@ -317,11 +313,7 @@ def test_which_types_edges_join():
 
 def test_nodes_of_a_type_or_label():
     graph = make(labels=TYPED, node_types=TYPED)
-    assert (
-        graph.has_type("word").tolist()
-        == graph.has_label("word").tolist()
-        == [False, True, True, False, False]
-    )
+    assert graph.has_type("word").tolist() == graph.has_label("word").tolist() == [False, True, True, False, False]
     other = Categories.of(["x", "y", "x", "y", "x"])
     both = make(labels=other, node_types=TYPED).among("x", "word")
     assert both is not None

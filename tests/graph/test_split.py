@@ -41,7 +41,7 @@ def check_held_out(graph, share, rest, held_out):
 @given(st.integers(0, 1000), st.booleans(), st.floats(0.05, 0.3))
 def test_splits_are_what_they_say(seed, directed, share):
     graph = glace.datasets.planted(
-        60, communities=3, degree=8, attributes=20, words=5, seed=seed, directed=directed
+        60, communities=3, degree=8, attributes=20, words=5, random_state=seed, directed=directed
     )
     check_held_out(graph, share, *hold_out(graph, share, np.random.default_rng(seed)))
 
@@ -57,15 +57,13 @@ def test_weights_stay_with_their_edges():
 
 def test_a_tree_of_single_edges_has_none_to_spare():
     pairs = glace.from_arrays(np.array([[0, 1], [2, 3], [4, 5]]))
-    with pytest.raises(
-        InputError, match=r"cannot hold out 50% of 3 edges \(2\): .* 0 can go and at least 1 must"
-    ):
+    with pytest.raises(InputError, match=r"cannot hold out 50% of 3 edges \(2\): .* 0 can go and at least 1 must"):
         hold_out(pairs, 0.5, np.random.default_rng(0))
 
 
 def test_too_few_edges_for_a_share_are_refused():
     path = glace.from_arrays(np.array([[0, 1], [1, 2], [2, 3]]))
-    with pytest.raises(InputError, match=r"cannot hold out 5% of 3 edges \(0\).*validation_share=0"):
+    with pytest.raises(InputError, match=r"cannot hold out 5% of 3 edges \(0\).*validation_fraction=0"):
         hold_out(path, 0.05, np.random.default_rng(0))
 
 
@@ -97,16 +95,16 @@ def ring(count, **options):
 
 
 @given(st.integers(0, 1000), st.booleans(), st.floats(0.05, 0.15), st.floats(0.05, 0.2))
-def test_three_parts_share_no_pair(seed, directed, validation_share, test_share):
+def test_three_parts_share_no_pair(seed, directed, validation_fraction, test_share):
     graph = glace.datasets.planted(
-        60, communities=3, degree=10, attributes=20, words=5, seed=seed, directed=directed
+        60, communities=3, degree=10, attributes=20, words=5, random_state=seed, directed=directed
     )
-    split = split_edges(graph, np.random.default_rng(seed), validation_share, test_share)
+    split = split_edges(graph, np.random.default_rng(seed), validation_fraction, test_share)
     parts = [as_set(each) for each in (split.train.edges(), split.validation.edges, split.test.edges)]
     assert set.union(*parts) == as_set(graph.edges())
     assert sum(map(len, parts)) == len(as_set(graph.edges())), "no pair is in two parts, not even reversed"
     assert [len(part) for part in parts[1:]] == [
-        round(share * sum(map(len, parts))) for share in (validation_share, test_share)
+        round(share * sum(map(len, parts))) for share in (validation_fraction, test_share)
     ]
     for held_out in (split.validation, split.test):
         assert len(held_out.edges) == len(held_out.non_edges)
@@ -280,9 +278,7 @@ def test_nodes_cannot_be_hidden_without_attributes_or_edges():
         hide_nodes(ring(10, attributes=None), 0.1, generator)
     with pytest.raises(InputError, match="the share of nodes to hide must be above 0 and below 1, not 1.5"):
         hide_nodes(ring(10), 1.5, generator)
-    with pytest.raises(
-        InputError, match="hiding 10 of 10 nodes leaves 0 edges to train on and 20 to predict"
-    ):
+    with pytest.raises(InputError, match="hiding 10 of 10 nodes leaves 0 edges to train on and 20 to predict"):
         hide_nodes(ring(10), 0.99, generator)
     with pytest.raises(InputError, match="hiding 0 of 10 nodes leaves 20 edges to train on and 0 to predict"):
         hide_nodes(ring(10), 0.01, generator)

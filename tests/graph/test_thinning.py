@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glace
-from glace import disk
+from glace import blocks, sparse
 from glace.errors import InputError
-from glace.graph import sparse, thinning
-from glace.graph.folder import read_folder, write_folder
+from glace.graph import thinning
 from glace.graph.split import hold_out
+from glace.io.folder import read_folder, write_folder
+from glace.storage import mapped as disk
 from tests.graph.test_split import check_held_out, ring
 
 
@@ -28,7 +29,7 @@ def mapped(tmp_path_factory):
 def test_splits_are_what_they_say(mapped, seed, directed, share):
     graph = mapped(
         glace.datasets.planted(
-            60, communities=3, degree=8, attributes=20, words=5, seed=seed, directed=directed
+            60, communities=3, degree=8, attributes=20, words=5, random_state=seed, directed=directed
         )
     )
     check_held_out(graph, share, *hold_out(graph, share, np.random.default_rng(seed)))
@@ -57,7 +58,7 @@ def test_blocks_do_not_matter(mapped, monkeypatch):
     graph = mapped(ring(40, directed=True))
     whole = hold_out(graph, 0.2, np.random.default_rng(0))
     monkeypatch.setattr(thinning, "ENTRIES", 5)
-    monkeypatch.setattr(thinning, "blocks", lambda count: disk.blocks(count, 7))
+    monkeypatch.setattr(thinning, "blocks", lambda count: blocks.blocks(count, 7))
     pieces = hold_out(graph, 0.2, np.random.default_rng(0))
     assert pieces[0].fingerprint() == whole[0].fingerprint()
     assert pieces[1].fingerprint() == whole[1].fingerprint()
@@ -86,11 +87,9 @@ def test_every_edge_that_can_go_goes_as_often_as_in_memory(mapped):
 
 def test_a_tree_of_single_edges_has_none_to_spare(mapped):
     pairs = mapped(glace.from_arrays(np.array([[0, 1], [2, 3], [4, 5]])))
-    with pytest.raises(
-        InputError, match=r"cannot hold out 50% of 3 edges \(2\): .* 0 can go and at least 1 must"
-    ):
+    with pytest.raises(InputError, match=r"cannot hold out 50% of 3 edges \(2\): .* 0 can go and at least 1 must"):
         hold_out(pairs, 0.5, np.random.default_rng(0))
-    with pytest.raises(InputError, match=r"cannot hold out 5% of 3 edges \(0\).*validation_share=0"):
+    with pytest.raises(InputError, match=r"cannot hold out 5% of 3 edges \(0\).*validation_fraction=0"):
         hold_out(pairs, 0.05, np.random.default_rng(0))
 
 

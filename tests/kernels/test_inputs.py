@@ -102,11 +102,9 @@ def test_all_neighbours_of_a_share_of_the_rows_are_dropped(adjacency):
     np.testing.assert_allclose(found[~gone], whole, rtol=1e-5)
 
 
-def rows_of(attributes, nodes, means, unit=False, dropout=0.0, seed=0):
+def row_optimizer(attributes, nodes, means, unit=False, dropout=0.0, seed=0):
     slots = np.full(24, -1)
-    start, column, value = joined(
-        arrays(attributes), 12, 0, np.asarray(nodes), means, unit, dropout, seed, slots
-    )
+    start, column, value = joined(arrays(attributes), 12, 0, np.asarray(nodes), means, unit, dropout, seed, slots)
     assert (slots == -1).all()
     return sp.csr_array((value, column, start), shape=(len(nodes), 24))
 
@@ -123,7 +121,7 @@ def test_rows_are_own_attributes_and_the_mean_of_the_neighbours(adjacency, attri
     if unit:
         x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-30)
     wanted = np.hstack([x[nodes], normalized(adjacency.toarray()[nodes]) @ x])
-    found = rows_of(attributes, nodes, means, unit).toarray()
+    found = row_optimizer(attributes, nodes, means, unit).toarray()
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
     assert (found[1, :12] == 0).all(), "an empty row stays empty"
     assert (found[3, 12:] == 0).all(), "who has no neighbours has no mean"
@@ -132,27 +130,27 @@ def test_rows_are_own_attributes_and_the_mean_of_the_neighbours(adjacency, attri
 def test_dropout_hides_entries_and_keeps_the_expectation(adjacency, attributes):
     nodes = np.array([0, 5])
     means = neighbours(arrays(adjacency), nodes, left_out([], []), 0, 0.0, 0)
-    whole = rows_of(attributes, nodes, means, unit=True)
-    drawn = [rows_of(attributes, nodes, means, True, 0.4, seed) for seed in range(3000)]
+    whole = row_optimizer(attributes, nodes, means, unit=True)
+    drawn = [row_optimizer(attributes, nodes, means, True, 0.4, seed) for seed in range(3000)]
     # Of the own attributes: a column of the mean stays while one neighbour's entry does.
     own_entries = [(each.toarray()[:, :12] != 0).sum() for each in (whole, *drawn)]
     assert np.mean(own_entries[1:]) / own_entries[0] == pytest.approx(0.6, abs=0.02)
     mean = sum(each.toarray() for each in drawn) / 3000
     np.testing.assert_allclose(mean, whole.toarray(), atol=0.05)
-    single = rows_of(attributes, [5], no_means(1), dropout=0.4).toarray()[0, :12]
+    single = row_optimizer(attributes, [5], no_means(1), dropout=0.4).toarray()[0, :12]
     own = attributes.toarray()[5]
     np.testing.assert_allclose(single[single != 0], own[single != 0] / 0.6, rtol=1e-5)
 
 
 def test_what_is_hidden_follows_from_seed_and_row_alone(attributes):
     first, again, other = (
-        rows_of(attributes, [0, 5, 7], no_means(3), dropout=0.5, seed=seed).toarray() for seed in (1, 1, 2)
+        row_optimizer(attributes, [0, 5, 7], no_means(3), dropout=0.5, seed=seed).toarray() for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
-    fewer = rows_of(attributes, [0, 5], no_means(2), dropout=0.5, seed=1).toarray()
+    fewer = row_optimizer(attributes, [0, 5], no_means(2), dropout=0.5, seed=1).toarray()
     np.testing.assert_array_equal(fewer, first[:2])
-    twice = rows_of(attributes, [5] * 50, no_means(50), dropout=0.5, seed=1).toarray()
+    twice = row_optimizer(attributes, [5] * 50, no_means(50), dropout=0.5, seed=1).toarray()
     assert len(np.unique(twice, axis=0)) > 1, "a node twice in a batch is not hidden alike"
 
 

@@ -78,12 +78,10 @@ def test_rows_step_along_their_gradient_over_its_running_size(hidden, threads):
     set_threads(threads)
     for step in range(1, 6):
         rows = np.arange(9)[step:]
-        columns: Any = sparse_layer.by_column(
-            entries.indptr, entries.indices, entries.data, rows, np.full(200, -1)
-        )
+        columns: Any = sparse_layer.by_column(entries.indptr, entries.indices, entries.data, rows, np.full(200, -1))
         upstream = rng.normal(size=(len(rows), hidden)).astype(np.float32)
         arguments = [*columns, upstream, weight, squares, touches, 0.01, 0.999]
-        sparse_layer.scaled_rows(*arguments)
+        sparse_layer.rmsprop_rows(*arguments)
         for row, gradient in enumerate(entries[rows].toarray().T.astype(np.float64) @ upstream):
             if row in columns[0]:
                 running[row] = 0.999 * running[row] + 0.001 * (gradient**2).mean()

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glace
+from glace.config.model import ModelConfig
+from glace.config.sampling import SamplingConfig
+from glace.config.training import TrainingConfig
 from glace.errors import InputError
-from glace.estimator.fitting import inputs_of, shapes_of
-from glace.model.config import ModelConfig
-from glace.model.encoders import InputShape
 from glace.model.heads import VARIANCE_FLOOR
-from glace.model.inputs import NEIGHBORS_A_STEP, Inputs, Scaling, Veil, partners
-from glace.model.kinds import kinds_of
+from glace.model.input_layers import InputShape
+from glace.model.inputs import NEIGHBORS_A_STEP, InputMask, Inputs, Scaling, partners
 from glace.model.network import Network
+from glace.model.node_types import kinds_of
 from glace.rng import Streams
-from glace.sampling.config import SamplingConfig
 from glace.sampling.edges import EdgeSampler
-from glace.training.config import TrainingConfig
 from glace.training.loop import Trainer
+from glace.training.task import inputs_of, shapes_of
 
 NO_PAIRS = np.empty((0, 2), np.int64)
 
@@ -29,20 +29,20 @@ NO_PAIRS = np.empty((0, 2), np.int64)
 @pytest.fixture(scope="module")
 def graph():
     """Weighted; attributes of one node are empty, and two nodes have no edges."""
-    plain = glace.datasets.planted(60, communities=3, degree=6, attributes=30, words=6, seed=1)
+    plain = glace.datasets.planted(60, communities=3, degree=6, attributes=30, words=6, random_state=1)
     edges = plain.edges()[(plain.edges() < 58).all(axis=1)]
     weights = np.random.default_rng(0).random(len(edges)) + 0.1
     x = sp.csr_array(sp.csr_array(plain.features()).multiply((np.arange(60) != 4)[:, None]))
     return glace.from_arrays(edges, x, weights=weights, ids=range(60))
 
 
-def network_of(graph, neighbors="mean", **options):
+def network_of(graph, neighbor_features="mean", **options):
     x = graph.features()
     config = ModelConfig(
         dim=4,
         hidden=8,
-        members=1,
-        neighbors=neighbors,
+        ensemble_size=1,
+        neighbor_features=neighbor_features,
         **{"neighbor_dropout": 0, "dropout": 0, "offset": 4.0} | options,
     )
     network = Network(kinds_of(shapes_of(graph), config), config, "symmetric_kl", Streams(0))
@@ -128,17 +128,15 @@ def test_neighbors_are_so_whichever_way_an_edge_points(graph):
 def test_hashed_attributes_have_a_column_and_a_sign_each(graph):
     """What each attribute is turned to is read off rows with one attribute; all else follows from it."""
     alone = glace.from_arrays(graph.edges(), sp.eye_array(60, format="csr"), ids=range(60))
-    each = network_of(alone, "none", hashed_width=7).inputs([alone.features()], None)
+    each = network_of(alone, "none", n_hashed_features=7).inputs([alone.features()], None)
     table = each.rows(np.arange(60)).toarray()[:30].astype(np.float64)
     assert table.shape == (30, 7)
     assert (np.abs(table).sum(axis=1) == 1).all()
     assert {-1.0, 1.0} <= set(table.ravel())
     assert len(np.unique(np.abs(table).argmax(axis=1))) >= 6
-    rows = inputs_of(network_of(graph, hashed_width=7), graph).rows(np.arange(60))
+    rows = inputs_of(network_of(graph, n_hashed_features=7), graph).rows(np.arange(60))
     own, neighbors = np.hsplit(oracle(graph), 2)
-    np.testing.assert_allclose(
-        rows.toarray(), np.hstack([own @ table, neighbors @ table]), rtol=1e-4, atol=1e-6
-    )
+    np.testing.assert_allclose(rows.toarray(), np.hstack([own @ table, neighbors @ table]), rtol=1e-4, atol=1e-6)
 
 
 def test_products_of_hashed_rows_are_right_on_average():
@@ -148,21 +146,21 @@ def test_products_of_hashed_rows_are_right_on_average():
     graph = glace.from_arrays(np.array([[0, 1]]), x)
     products = []
     for width in (4096, 4097, 5000, 6000):
-        rows = network_of(graph, "none", hashed_width=width).inputs([x], None).rows(np.arange(2))
+        rows = network_of(graph, "none", n_hashed_features=width).inputs([x], None).rows(np.arange(2))
         products.append(float((rows[[0]] @ rows[[1]].T).toarray()[0, 0]))
     assert np.mean(products) == pytest.approx(1.0, abs=0.05)
 
 
 def test_dense_attributes_are_not_hashed(graph):
-    with pytest.raises(InputError, match="hashed_width is for sparse attributes, but these are dense"):
-        network_of(dense(graph), hashed_width=7)
+    with pytest.raises(InputError, match="n_hashed_features is for sparse attributes, but these are dense"):
+        network_of(dense(graph), n_hashed_features=7)
 
 
 # What a step hides
 
 
-def veil(dropout=0.0, neighbor_dropout=0.0, pairs=NO_PAIRS, seed=5, neighbors=NEIGHBORS_A_STEP):
-    return Veil(seed, dropout, neighbor_dropout, pairs, neighbors)
+def mask(dropout=0.0, neighbor_dropout=0.0, pairs=NO_PAIRS, seed=5, neighbors=NEIGHBORS_A_STEP):
+    return InputMask(seed, dropout, neighbor_dropout, pairs, neighbors)
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
@@ -173,7 +171,7 @@ def test_both_ends_of_a_pair_do_not_see_each_other(graph, is_dense):
     rest = graph.adjacency.toarray()
     rest[pairs[:, 0], pairs[:, 1]] = rest[pairs[:, 1], pairs[:, 0]] = 0
     for listed in (pairs, pairs[:, ::-1], np.concatenate([pairs, pairs])):
-        rows = inputs_of(network_of(graph), graph).rows(nodes, veil(pairs=listed, neighbors=1000))
+        rows = inputs_of(network_of(graph), graph).rows(nodes, mask(pairs=listed, neighbors=1000))
         np.testing.assert_allclose(as_array(rows), oracle(graph, rest)[nodes], rtol=1e-4, atol=1e-5)
 
 
@@ -185,7 +183,7 @@ def means_seen(graph, nodes, hidden):
 
 
 def test_a_step_looks_at_few_neighbors(graph):
-    seen = means_seen(graph, np.arange(60), veil())
+    seen = means_seen(graph, np.arange(60), mask())
     degrees = np.diff(graph.adjacency.indptr)
     np.testing.assert_array_equal(seen.sum(axis=1), np.minimum(degrees, NEIGHBORS_A_STEP))
     assert degrees.max() > NEIGHBORS_A_STEP
@@ -193,8 +191,7 @@ def test_a_step_looks_at_few_neighbors(graph):
 
 def test_neighbors_of_a_share_of_the_nodes_are_dropped(graph):
     counts = [
-        means_seen(graph, np.arange(58), veil(neighbor_dropout=0.4, seed=seed)).any(axis=1).mean()
-        for seed in range(60)
+        means_seen(graph, np.arange(58), mask(neighbor_dropout=0.4, seed=seed)).any(axis=1).mean() for seed in range(60)
     ]
     joined = (np.diff(graph.adjacency.indptr)[:58] > 0).mean()
     assert np.mean(counts) == pytest.approx(0.6 * joined, abs=0.03)
@@ -205,9 +202,7 @@ def test_dropout_keeps_the_expectation(graph, is_dense):
     graph = dense(graph) if is_dense else graph
     inputs, nodes = inputs_of(network_of(graph), graph), np.arange(10)
     whole = as_array(inputs.rows(nodes))
-    drawn = [
-        as_array(inputs.rows(nodes, veil(dropout=0.3, seed=seed, neighbors=1000))) for seed in range(1500)
-    ]
+    drawn = [as_array(inputs.rows(nodes, mask(dropout=0.3, seed=seed, neighbors=1000))) for seed in range(1500)]
     np.testing.assert_allclose(np.mean(drawn, axis=0), whole, atol=0.06 * np.abs(whole).max())
     own = whole[:, :30]
     gone = np.mean([(each[:, :30][own != 0] == 0).mean() for each in drawn])
@@ -218,9 +213,7 @@ def test_dropout_keeps_the_expectation(graph, is_dense):
 def test_the_same_veil_hides_the_same(graph, is_dense):
     graph = dense(graph) if is_dense else graph
     inputs, nodes = inputs_of(network_of(graph), graph), np.arange(40)
-    first, again, other = (
-        as_array(inputs.rows(nodes, veil(0.3, 0.5, graph.edges()[:5], seed))) for seed in (1, 1, 2)
-    )
+    first, again, other = (as_array(inputs.rows(nodes, mask(0.3, 0.5, graph.edges()[:5], seed))) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -262,7 +255,7 @@ def test_an_edge_of_the_batch_is_in_the_mean_of_neither_end(planted):
     """The answer must not stand in the input: seen from every batch of a run, in both directions."""
     bare = planted.without_attributes()
     network = network_of(bare)
-    sampler = EdgeSampler(bare, SamplingConfig(batch=64, pool=32), Streams(0))
+    sampler = EdgeSampler(bare, SamplingConfig(batch_size=64, negative_pool_size=32), Streams(0))
     trainer = Trainer(network, inputs_of(network, bare), sampler, None, TrainingConfig(max_steps=3))
     seen = []
     rows = trainer.inputs.rows
@@ -283,10 +276,10 @@ def test_an_edge_of_the_batch_is_in_the_mean_of_neither_end(planted):
 
 
 def test_training_without_leaving_edges_out_would_leak(planted):
-    """What the test above looks for is there once the pairs are not hidden."""
+    """What the test above validation_points for is there once the pairs are not hidden."""
     edges = planted.edges()[:40]
     nodes = np.unique(edges)
-    seen = means_seen(planted, nodes, veil())
+    seen = means_seen(planted, nodes, mask())
     at = np.searchsorted(nodes, edges[:, 0])
     assert seen[at, edges[:, 1]].any()
 

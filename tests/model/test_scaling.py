@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from glace import disk
 from glace.model.scaling import column_moments
+from glace.storage import mapped as disk
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (50, 1), (200, 7)])

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 import glace
-from glace import disk
+from glace import blocks
+from glace.config.sampling import SamplingConfig
 from glace.errors import InputError
-from glace.graph.folder import read_folder, write_folder
+from glace.io.folder import read_folder, write_folder
 from glace.rng import Streams
 from glace.sampling import edges
-from glace.sampling.config import SamplingConfig
 from glace.sampling.edges import EdgeSampler
 
 
-def sampler(graph, seed=0, **options):
-    return EdgeSampler(graph, SamplingConfig(**options), Streams(seed))
+def sampler(graph, random_state=0, **options):
+    return EdgeSampler(graph, SamplingConfig(**options), Streams(random_state))
 
 
 def weighted(directed=True):
@@ -22,8 +22,8 @@ def weighted(directed=True):
     return glace.from_arrays(pairs, weights=np.array([1.0, 2.0, 3.0, 4.0]), ids=range(6), directed=directed)
 
 
-def counts(graph, seed=0, size=40_000):
-    batch = sampler(graph, batch=size, seed=seed).batch(0)
+def counts(graph, random_state=0, size=40_000):
+    batch = sampler(graph, batch_size=size, random_state=random_state).batch(0)
     table = np.zeros((graph.num_nodes, graph.num_nodes))
     np.add.at(table, (batch.anchors, batch.targets), 1 / size)
     return table
@@ -45,9 +45,9 @@ def test_positives_of_a_mapped_graph_are_drawn_by_weight_too(directed, tmp_path)
 
 
 def test_running_sums_go_on_from_block_to_block(monkeypatch):
-    monkeypatch.setattr(edges, "blocks", lambda count: disk.blocks(count, 2))
+    monkeypatch.setattr(edges, "blocks", lambda count: blocks.blocks(count, 2))
     weights = np.array([1, 2, 3, 4, 5], dtype=np.float32)
-    drawn = edges.MappedDraws(weights).draw(np.random.default_rng(0), 40_000)
+    drawn = edges.MappedWeightedSampler(weights).draw(np.random.default_rng(0), 40_000)
     np.testing.assert_allclose(np.bincount(drawn) / 40_000, weights / 15, atol=0.01)
 
 
@@ -68,14 +68,14 @@ def test_undirected_edges_count_in_both_directions():
 @pytest.mark.parametrize("power", [0.0, 0.75, 1.0])
 def test_negatives_follow_the_degree_to_the_power(power):
     graph = weighted()
-    drawn = sampler(graph, pool=60_000, negative_power=power).batch(0).negatives
+    drawn = sampler(graph, negative_pool_size=60_000, negative_power=power).batch(0).negatives
     noise = np.asarray(graph.adjacency.sum(axis=1), dtype=float) ** power
     np.testing.assert_allclose(np.bincount(drawn, minlength=6) / len(drawn), noise / noise.sum(), atol=0.01)
 
 
 @pytest.mark.parametrize("kind", ["shared", "independent"])
 def test_no_true_neighbour_is_an_allowed_negative(planted, kind):
-    batch = sampler(planted, negative_sampling=kind, batch=200).batch(3)
+    batch = sampler(planted, negative_sampling=kind, batch_size=200).batch(3)
     negatives = batch.negatives if batch.negatives.ndim == 2 else np.tile(batch.negatives, (200, 1))
     anchors = np.repeat(batch.anchors, negatives.shape[1])
     joined = planted.has_edges(np.column_stack([anchors, negatives.ravel()])).reshape(negatives.shape)
@@ -91,12 +91,12 @@ def test_a_batch_depends_on_seed_and_step_only(planted):
     np.testing.assert_array_equal(first.anchors, again.anchors)
     np.testing.assert_array_equal(first.negatives, again.negatives)
     assert (first.anchors != sampler(planted).batch(8).anchors).any()
-    assert (first.anchors != sampler(planted, seed=1).batch(7).anchors).any()
+    assert (first.anchors != sampler(planted, random_state=1).batch(7).anchors).any()
 
 
 @pytest.mark.parametrize("kind", ["shared", "independent"])
 def test_a_batch_by_its_distinct_nodes_means_the_same(planted, kind):
-    batch = sampler(planted, negative_sampling=kind, batch=50).batch(2)
+    batch = sampler(planted, negative_sampling=kind, batch_size=50).batch(2)
     nodes, places = batch.distinct()
     assert (np.diff(nodes) > 0).all()
     for whole, by_place in zip(
@@ -112,7 +112,7 @@ def test_a_batch_by_its_distinct_nodes_means_the_same(planted, kind):
 
 def test_nodes_joined_to_all_have_no_negatives_left():
     star = glace.from_arrays(np.array([[0, 1], [0, 2], [0, 3]]))
-    batch = sampler(star, negative_sampling="independent", batch=64).batch(0)
+    batch = sampler(star, negative_sampling="independent", batch_size=64).batch(0)
     assert not batch.allowed[batch.anchors == 0].any()
     assert batch.allowed[batch.anchors != 0].any()
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import glace
+from glace.config.sampling import SamplingConfig
 from glace.errors import InputError
 from glace.rng import Streams
-from glace.sampling.config import SamplingConfig
 from glace.sampling.edges import EdgeSampler
 
 
@@ -26,7 +26,7 @@ def bipartite():
 @pytest.mark.parametrize("power", [0.0, 0.75])
 @pytest.mark.parametrize("kind", ["shared", "independent"])
 def test_negatives_have_the_type_of_the_target(bipartite, kind, power):
-    config = SamplingConfig(batch=200, pool=50, negative_sampling=kind, negative_power=power)
+    config = SamplingConfig(batch_size=200, negative_pool_size=50, negative_sampling=kind, negative_power=power)
     batch = EdgeSampler(bipartite, config, Streams(0)).batch(3)
     types = bipartite.node_types.codes
     negatives = batch.negatives[None, :] if kind == "shared" else batch.negatives
@@ -41,7 +41,7 @@ def test_negatives_have_the_type_of_the_target(bipartite, kind, power):
 
 
 def test_types_are_as_common_in_the_pool_as_among_targets(bipartite):
-    sampler = EdgeSampler(bipartite, SamplingConfig(batch=400, pool=100), Streams(0))
+    sampler = EdgeSampler(bipartite, SamplingConfig(batch_size=400, negative_pool_size=100), Streams(0))
     types = bipartite.node_types.codes
     shares = [np.mean(types[sampler.batch(step).negatives]) for step in range(20)]
     assert np.mean(shares) == pytest.approx(0.5, abs=0.05)
@@ -50,7 +50,7 @@ def test_types_are_as_common_in_the_pool_as_among_targets(bipartite):
 def test_a_rare_type_is_in_the_pool_whenever_it_is_a_target():
     types = ["a"] * 50 + ["b"] * 50 + ["c"] * 2
     edges = [(i, 50 + (i + k) % 50) for i in range(50) for k in range(3)] + [(0, 100)]
-    sampler = EdgeSampler(graph_of(types, edges), SamplingConfig(batch=300, pool=8), Streams(0))
+    sampler = EdgeSampler(graph_of(types, edges), SamplingConfig(batch_size=300, negative_pool_size=8), Streams(0))
     for step in range(10):
         batch = sampler.batch(step)
         if (batch.targets == 100).any():
@@ -60,7 +60,7 @@ def test_a_rare_type_is_in_the_pool_whenever_it_is_a_target():
 def test_nodes_without_a_type_are_a_type_of_their_own(bipartite):
     types = ["a", "a", "a", None, None, None]
     sampler = EdgeSampler(
-        graph_of(types, [(0, 3), (1, 4), (2, 5)]), SamplingConfig(batch=50, pool=20), Streams(0)
+        graph_of(types, [(0, 3), (1, 4), (2, 5)]), SamplingConfig(batch_size=50, negative_pool_size=20), Streams(0)
     )
     batch = sampler.batch(0)
     assert not (batch.allowed & ((batch.targets[:, None] < 3) != (batch.negatives < 3))).any()
@@ -80,6 +80,8 @@ def test_targets_without_weight_of_their_own_are_drawn_evenly():
     """In a directed graph the targets may have no edges that go out, and a power of their degree is 0."""
     types = ["a"] * 20 + ["b"] * 20
     graph = graph_of(types, [(i, 20 + (i + k) % 20) for i in range(20) for k in range(2)], directed=True)
-    batch = EdgeSampler(graph, SamplingConfig(batch=100, pool=40, negative_power=0.75), Streams(0)).batch(0)
+    batch = EdgeSampler(
+        graph, SamplingConfig(batch_size=100, negative_pool_size=40, negative_power=0.75), Streams(0)
+    ).batch(0)
     assert (batch.negatives >= 20).all()
     assert len(np.unique(batch.negatives)) > 10

@@ -37,8 +37,8 @@ def graph():
 
 @pytest.fixture(scope="session")
 def model(graph):
-    options: dict[str, Any] = {"neighbors": "none", "dropout": 0.0, "offset": "learned", "members": 1}
-    return glace.GLACE(dim=8, hidden=32, max_steps=200, threads=1, **options).fit(graph)
+    options: dict[str, Any] = {"neighbor_features": "none", "dropout": 0.0, "offset": "learned", "ensemble_size": 1}
+    return glace.GLACE(dim=8, hidden=32, max_steps=200, n_jobs=1, **options).fit(graph)
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +59,7 @@ def typed():
 
 @pytest.fixture(scope="session")
 def positions(model):
-    from glace.gaussian.layout import principal
+    from glace.queries.layout import principal
 
     return principal(model.embedding_).astype(np.float32)
 

@@ -10,7 +10,7 @@ from scipy.stats import special_ortho_group
 import glace
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian
-from glace.gaussian.layout import main_axes
+from glace.queries.layout import main_axes
 from glace.server import answers as module
 from glace.server.answers import Answers, UnknownNode, ellipses
 from tests.conftest import small
@@ -30,7 +30,7 @@ def test_neighbors_are_those_of_the_library(answers, model):
     assert [each["dissimilarity"] for each in found] == known.dissimilarities.tolist()
     pairs = model.embedding_.ids.positions(["node 07"] * 5)[:, None]
     pairs = np.hstack([pairs, model.embedding_.ids.positions(known.ids)[:, None]])
-    assert [each["by_spread"] for each in found] == model.embedding_.by_spread_at(pairs).tolist()
+    assert [each["variance_term"] for each in found] == model.embedding_.variance_terms_at(pairs).tolist()
     assert [each["known"] for each in found] == model.graph_.has_edges(pairs).tolist()
     assert {"label", "certainty", "probability"} < set(found[0])
 
@@ -40,9 +40,7 @@ def test_neighbors_with_choices(answers, model):
     assert {each["label"] for each in found} == {"fruit"}
     assert not any(each["known"] for each in found)
     other = answers.neighbors("node 07", 3, measure="wasserstein2")
-    assert [each["id"] for each in other] == model.embedding_.neighbors(
-        "node 07", 3, measure="wasserstein2"
-    ).ids
+    assert [each["id"] for each in other] == model.embedding_.neighbors("node 07", 3, measure="wasserstein2").ids
     assert "probability" not in other[0], "probabilities are of the measure that was trained for"
 
 
@@ -74,17 +72,13 @@ def test_new_nodes_by_attributes_and_by_names():
 
     edges = pd.DataFrame({"source": list("abcdef"), "target": list("bcdefa")})
     nodes = pd.DataFrame({"id": list("abcdef"), "x": [1.0, 2, 3, 4, 5, 6], "y": [4.0, 1, 2, 2, 0, 1]})
-    model = glace.GLACE(dim=4, hidden=8, members=1, max_steps=3, validation_share=0.0).fit(
+    model = glace.GLACE(dim=4, hidden=8, ensemble_size=1, max_steps=3, validation_fraction=0.0).fit(
         glace.from_tables(edges, nodes)
     )
     asked = Answers(model)
     assert asked.takes == "names"
     by_numbers, by_names = asked.embed(attributes=[[1, 1]]), asked.embed(names=[["y", "x", "x"]])
-    assert (
-        by_numbers[0]["mean"]
-        == by_names[0]["mean"]
-        == model.transform(np.ones((1, 2), np.float32)).mean[0].tolist()
-    )
+    assert by_numbers[0]["mean"] == by_names[0]["mean"] == model.transform(np.ones((1, 2), np.float32)).mean[0].tolist()
     with pytest.raises(InputError, match="no attribute is called 'z'"):
         asked.embed(names=[["z"]])
     with pytest.raises(InputError, match="fitted on 2 attributes, but these have 3"):
@@ -93,7 +87,7 @@ def test_new_nodes_by_attributes_and_by_names():
         asked.embed(attributes=[[1, 2], [3]])
     with pytest.raises(InputError, match="was not fitted on texts"):
         asked.embed(texts=["x"])
-    bare = Answers(glace.LINE(dim=4, max_steps=2, validation_share=0.0).fit(glace.from_tables(edges)))
+    bare = Answers(glace.LINE(dim=4, max_steps=2, validation_fraction=0.0).fit(glace.from_tables(edges)))
     assert bare.takes is None
     with pytest.raises(InputError, match="the model's attributes have no names"):
         bare.embed(names=[["x"]])
@@ -107,9 +101,7 @@ def test_completion(answers):
 
 
 def test_completion_of_numbers():
-    model = glace.LINE(dim=2, max_steps=1, validation_share=0.0).fit(
-        glace.from_arrays([[0, 1], [1, 12], [12, 21]])
-    )
+    model = glace.LINE(dim=2, max_steps=1, validation_fraction=0.0).fit(glace.from_arrays([[0, 1], [1, 12], [12, 21]]))
     assert Answers(model).complete("1", 3) == ["1", "10", "11"], "as text, which no reader of JSON rounds"
 
 
@@ -166,7 +158,7 @@ def test_questions_that_make_no_sense(answers, ask, kind, match):
 def test_known_edges_of_a_directed_graph_are_those_that_lead_away():
     edges = [[0, 1], [2, 0], [1, 2], [3, 0], [2, 3], [4, 3], [1, 4]]
     graph = glace.from_arrays(edges, np.eye(5, dtype=np.float32), directed=True)
-    model = glace.GLACE(dim=4, hidden=8, members=1, max_steps=3, validation_share=0.0).fit(graph)
+    model = glace.GLACE(dim=4, hidden=8, ensemble_size=1, max_steps=3, validation_fraction=0.0).fit(graph)
     asked = Answers(model)
     found = {each["id"]: each["known"] for each in asked.neighbors("0")}
     assert found == {"1": True, "2": False, "3": False, "4": False}
@@ -191,7 +183,7 @@ def test_new_nodes_by_mixed_columns(monkeypatch):
     edges = pd.DataFrame({"source": list("abcd"), "target": list("bcde")})
     nodes = pd.DataFrame({"id": list("abcde"), "size": [1, 2, 3, 4, 5], "town": ["x", "y", "x", "x", "y"]})
     graph = glace.from_tables(edges, nodes, columns={"town": "category"})
-    asked = Answers(glace.GLACE(**small(dim=2, hidden=4, max_steps=2, validation_share=0)).fit(graph))
+    asked = Answers(glace.GLACE(**small(dim=2, hidden=4, max_steps=2, validation_fraction=0)).fit(graph))
     assert asked.takes == "rows"
     (whole, part) = asked.embed(rows=[{"town": "x", "size": 3}, {"size": 2.5}], k=1)
     assert whole["mean"] == asked.model.transform(pd.DataFrame({"town": ["x"], "size": [3]})).mean[0].tolist()
@@ -200,7 +192,7 @@ def test_new_nodes_by_mixed_columns(monkeypatch):
         asked.embed(rows=[{"colour": "red"}])
     with pytest.raises(InputError, match="the values of a column must be of one kind"):
         asked.embed(rows=[{"size": 1}, {"size": "tall"}])
-    asked.model.types_ = (replace(asked.model.types_[0], recipe=None),)
+    asked.model.types_ = (replace(asked.model.types_[0], pipeline=None),)
     with pytest.raises(InputError, match="give attributes, names or texts"):
         asked.embed(rows=[{"size": 1}])
 

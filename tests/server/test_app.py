@@ -65,9 +65,7 @@ def test_types(typed):
 
 def test_it_describes_itself(client):
     paths = client.get("/openapi.json").json()["paths"]
-    assert {f"/api/{name}" for name in ("health", "node", "neighbors", "score", "links", "embed")} < set(
-        paths
-    )
+    assert {f"/api/{name}" for name in ("health", "node", "neighbors", "score", "links", "embed")} < set(paths)
 
 
 REFUSED = [
@@ -130,9 +128,7 @@ def test_many_clients_at_once(answers):
             if number % 3 == 0:
                 return client.get("/api/neighbors", params={"id": name, "k": 3}), answers.neighbors(name, 3)
             if number % 3 == 1:
-                return client.post("/api/embed", json={"texts": ["cat fur"]}), answers.embed(
-                    texts=["cat fur"]
-                )
+                return client.post("/api/embed", json={"texts": ["cat fur"]}), answers.embed(texts=["cat fur"])
             pair = (name, names[0])
             return client.post("/api/score", json={"pairs": [pair]}), answers.score([pair])
 
@@ -144,9 +140,7 @@ def test_many_clients_at_once(answers):
 def test_the_page_and_its_parts(client, answers, positions):
     reply = client.get("/")
     assert "glace explorer" in reply.text
-    assert (
-        "unsafe-inline" not in reply.headers["content-security-policy"].split("script-src")[1].split(";")[0]
-    )
+    assert "unsafe-inline" not in reply.headers["content-security-policy"].split("script-src")[1].split(";")[0]
     assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", reply.text), "nothing from elsewhere"
     for name, kind in page.PARTS.items():
         part = client.get(f"/{name}")
@@ -163,9 +157,7 @@ def test_without_a_map_there_is_no_page(answers):
 
 def start(arguments):
     command = [sys.executable, "-m", "glace.cli", *arguments]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
 
 
 def address_of(process):
@@ -198,9 +190,7 @@ def test_a_server_finishes_what_is_under_way(model, answers, tmp_path, workers):
             # A request whose second half comes after the signal.
             body = json.dumps({"pairs": [["node 01", "node 04"]]}).encode()
             with socket.create_connection((host, int(port))) as half:
-                half.sendall(
-                    b"POST /api/score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                )
+                half.sendall(b"POST /api/score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
                 half.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body[:5])
                 assert httpx.get(f"{address}/api/neighbors?{query}").json() == known
                 process.send_signal(signal.SIGTERM)

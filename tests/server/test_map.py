@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glace.errors import InputError
-from glace.gaussian.layout import principal
+from glace.queries.layout import principal
 from glace.server import map as module
 from glace.server.map import map_of
 
@@ -48,9 +48,7 @@ def test_two_nodes_and_one(model, tmp_path):
 
 
 def test_one_dimension_and_equal_means(model, tmp_path):
-    flat = replace(
-        model.embedding_, mean=model.embedding_.mean[:, :1], variance=model.embedding_.variance[:, :1]
-    )
+    flat = replace(model.embedding_, mean=model.embedding_.mean[:, :1], variance=model.embedding_.variance[:, :1])
     assert np.isfinite(map_of(flat, tmp_path / "flat.glace")).all()
     same = replace(model.embedding_, mean=np.ones_like(model.embedding_.mean))
     assert np.isfinite(map_of(same, tmp_path / "same.glace")).all()

@@ -11,17 +11,15 @@ import pytest
 
 import glace
 from glace.errors import InputError
-from glace.gaussian.layout import principal
 from glace.ids import NodeIds
+from glace.queries.layout import principal
 from glace.server import page
 from glace.server.answers import Answers
 from glace.server.app import make_app, map_values
 from glace.server.map import map_of
 from tests.server.conftest import running
 
-selenium = pytest.importorskip(
-    "selenium.webdriver", reason="driving a browser needs selenium: pip install '.[dev]'"
-)
+selenium = pytest.importorskip("selenium.webdriver", reason="driving a browser needs selenium: pip install '.[dev]'")
 
 CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
 pytestmark = pytest.mark.skipif(
@@ -97,9 +95,7 @@ class Page:
         return self.at("#name").text
 
     def traces(self, what):
-        return self.browser.execute_script(
-            f"return document.getElementById('map').data.map((trace) => {what})"
-        )
+        return self.browser.execute_script(f"return document.getElementById('map').data.map((trace) => {what})")
 
     def errors(self):
         return [each for each in self.browser.get_log("browser") if each["level"] == "SEVERE"]
@@ -293,8 +289,6 @@ def test_a_picture_of_it(browser, server, tmp_path):
 
 def test_a_page_of_too_many_nodes(answers, positions, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "MOST_NODES", 10)
-    with pytest.raises(
-        InputError, match="holds at most 10 nodes, not 90; explore these with `glace explore`"
-    ):
+    with pytest.raises(InputError, match="holds at most 10 nodes, not 90; explore these with `glace explore`"):
         page.export(answers, {}, tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []

@@ -63,9 +63,9 @@ def stopped(planted, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"threads": 2}, "options.threads was 1 and is 2"),
+        ({"n_jobs": 2}, "options.threads was 1 and is 2"),
         ({"learning_rate": 0.5}, r"options.learning_rate was 0.01 and is 0.5"),
-        ({"seed": 5}, "options.seed was 0 and is 5"),
+        ({"random_state": 5}, "options.seed was 0 and is 5"),
     ],
 )
 def test_another_configuration_is_refused(planted, stopped, change, message):
@@ -102,10 +102,10 @@ def test_a_killed_command_resumes_to_the_same_file(planted, tmp_path):
     """kill -9 in the middle of training, then --resume; the demo of the same on the command line."""
     glace.write_npz(planted, tmp_path / "g.npz")
     command = [
-        sys.executable, "-m", "glace.cli", "fit", str(tmp_path / "g.npz"), "--quiet", "--threads", "1",
-        "--dim", "8", "--hidden", "32", "--members", "1", "--batch", "128", "--max-steps", "200",
+        sys.executable, "-m", "glace.cli", "fit", str(tmp_path / "g.npz"), "--quiet", "--n-jobs", "1",
+        "--dim", "8", "--hidden", "32", "--ensemble-size", "1", "--batch-size", "128", "--max-steps", "200",
         "--checkpoint-seconds", "0",
-        "--neighbors", "none", "--dropout", "0", "--neighbor-dropout", "0", "--offset", "learned",
+        "--neighbor-features", "none", "--dropout", "0", "--neighbor-dropout", "0", "--offset", "learned",
     ]  # fmt: skip
     subprocess.run([*command, "-o", tmp_path / "whole.glace"], check=True)
     output = tmp_path / "killed.glace"

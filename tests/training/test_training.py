@@ -10,9 +10,9 @@ import torch
 
 import glace
 from glace.errors import TrainingDiverged
-from glace.evaluation.link_prediction import link_prediction
+from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.fitted.history import History, Progress, ValidationPoint
 from glace.graph.split import HeldOut
-from glace.training.history import History, Look, Progress
 from glace.training.threads import using_threads
 from glace.training.validation import Validation
 from tests.conftest import small
@@ -21,9 +21,7 @@ from tests.conftest import small
 def test_training_learns_and_untrained_does_not(planted):
     rest, held_out = glace.hold_out(planted, 0.15, np.random.default_rng(0))
     trained = link_prediction(glace.GLACE(**small(max_steps=300)).fit(rest).embedding_, held_out)
-    untrained = link_prediction(
-        glace.GLACE(**small(max_steps=1, learning_rate=1e-9)).fit(rest).embedding_, held_out
-    )
+    untrained = link_prediction(glace.GLACE(**small(max_steps=1, learning_rate=1e-9)).fit(rest).embedding_, held_out)
     assert trained.auc > 0.85
     assert trained.auc > untrained.auc + 0.1
 
@@ -32,7 +30,7 @@ def test_the_best_weights_are_kept(planted):
     model = glace.GLACE(**small(max_steps=100, validate_every=10)).fit(planted)
     best = model.history_.best
     assert best is not None
-    assert best.auc == max(look.auc for look in model.history_.looks)
+    assert best.auc == max(look.auc for look in model.history_.validation_points)
     again = glace.GLACE(**small(max_steps=100, validate_every=10, patience=100)).fit(planted)
     np.testing.assert_array_equal(again.embedding_.mean, model.embedding_.mean)
 
@@ -45,16 +43,16 @@ def test_early_stopping_stops(planted):
 
 def test_limits_in_steps_epochs_and_seconds(planted):
     assert glace.GLACE(**small(max_steps=7)).fit(planted).history_.step == 7
-    one_epoch = glace.GLACE(**small(max_steps=None, max_epochs=1, validation_share=0)).fit(planted)
+    one_epoch = glace.GLACE(**small(max_steps=None, max_epochs=1, validation_fraction=0)).fit(planted)
     assert one_epoch.history_.step == -(-planted.adjacency.nnz // 128)
     brief = glace.GLACE(**small(max_steps=None, max_seconds=0.3)).fit(planted)
     assert 0.3 <= brief.history_.seconds < 3
-    assert len(brief.history_.looks) >= 1
+    assert len(brief.history_.validation_points) >= 1
 
 
 def test_without_validation_all_edges_are_used_to_the_last_step(planted):
-    model = glace.GLACE(**small(max_steps=20, validation_share=0)).fit(planted)
-    assert model.history_.looks == []
+    model = glace.GLACE(**small(max_steps=20, validation_fraction=0)).fit(planted)
+    assert model.history_.validation_points == []
     assert model.history_.best is None
 
 
@@ -62,7 +60,7 @@ def test_the_learning_rate_decays_to_zero_or_stays(planted):
     rates: dict[str, list[float]] = {"cosine": [], "constant": []}
     for decay, seen in rates.items():
         heard: list[Progress] = []
-        glace.GLACE(**small(max_steps=20, decay=decay)).fit(planted, listener=heard.append)
+        glace.GLACE(**small(max_steps=20, lr_schedule=decay)).fit(planted, listener=heard.append)
         seen += [progress.learning_rate for progress in heard]
     assert rates["cosine"][-1] == pytest.approx(0, abs=1e-12)
     assert (np.diff(rates["cosine"]) < 0).all()
@@ -81,17 +79,15 @@ def test_the_listener_hears_of_every_step(planted):
 
 
 def test_divergence_is_said_with_step_and_learning_rate(planted):
-    model = glace.GLACE(**small(learning_rate=1e30, decay="constant"))
-    with pytest.raises(
-        TrainingDiverged, match=r"the loss is (nan|inf) at step \d+ with learning rate 1e\+30"
-    ):
+    model = glace.GLACE(**small(learning_rate=1e30, lr_schedule="constant"))
+    with pytest.raises(TrainingDiverged, match=r"the loss is (nan|inf) at step \d+ with learning rate 1e\+30"):
         model.fit(planted)
     assert not hasattr(model, "embedding_")
 
 
 @pytest.mark.parametrize("share", [0, 0.05])
 def test_divergence_in_the_last_step_is_noticed(planted, share):
-    model = glace.GLACE(**small(learning_rate=1e30, max_steps=1, validation_share=share))
+    model = glace.GLACE(**small(learning_rate=1e30, max_steps=1, validation_fraction=share))
     with pytest.raises(TrainingDiverged, match="not finite at step 2"):
         model.fit(planted)
 
@@ -116,7 +112,7 @@ SHARED_OPENMP = """
 import torch, glace
 seen = set()
 graph = glace.datasets.planted(200, communities=4, attributes=60, words=8)
-model = glace.GLACE(dim=4, hidden=8, max_steps=3, threads=2)
+model = glace.GLACE(dim=4, hidden=8, max_steps=3, n_jobs=2)
 model.fit(graph, listener=lambda progress: seen.add(torch.get_num_threads()))
 assert seen == {2}, seen
 """
@@ -131,11 +127,16 @@ def test_starting_the_kernels_pool_leaves_torch_its_threads():
 def test_a_step_does_not_look_at_the_other_nodes(encoded_rows):
     """Ten times the nodes, no more rows encoded: the cost of a step is that of its batch."""
     graph = glace.datasets.planted(5000, communities=5, degree=6, attributes=100, words=10)
-    glace.GLACE(**small(max_steps=3, validation_share=0)).fit(graph)
+    glace.GLACE(**small(max_steps=3, validation_fraction=0)).fit(graph)
     assert max(encoded_rows[:3]) <= 2 * 128 + 64
 
 
 def test_history_is_plain_data():
-    history = History(3, 1.5, 0.7, [Look(1, 0.9, 0.6, 0.5), Look(2, 0.8, 0.7, 0.6), Look(3, 0.7, 0.7, 0.7)])
+    history = History(
+        3,
+        1.5,
+        0.7,
+        [ValidationPoint(1, 0.9, 0.6, 0.5), ValidationPoint(2, 0.8, 0.7, 0.6), ValidationPoint(3, 0.7, 0.7, 0.7)],
+    )
     assert History.from_json(history.to_json()) == history
-    assert history.best == history.looks[1], "the earliest of equals"
+    assert history.best == history.validation_points[1], "the earliest of equals"

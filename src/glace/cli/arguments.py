@@ -19,14 +19,10 @@ DataDir = Annotated[
 NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV and TSV files start with data.")]
 Json = Annotated[
     Path | None,
-    typer.Option(
-        "--json", help="Write what is printed, as a record, to this file too.", rich_help_panel=_OUTPUT
-    ),
+    typer.Option("--json", help="Write what is printed, as a record, to this file too.", rich_help_panel=_OUTPUT),
 ]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
-]
-Threads = Annotated[int, typer.Option(help="Threads to compute with.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)]
+NJobs = Annotated[int, typer.Option(help="Threads to compute with.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by `glace fit`.")]
 AnyEmbedding = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file, or an embedding (.parquet .arrow .npz).")
@@ -35,7 +31,7 @@ AnyEmbedding = Annotated[
 
 def check_outputs(*outputs: Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
     """Raise, before any work is done, if an output cannot be written or would replace an input."""
-    from glace.files import check_writable
+    from glace.storage.files import check_writable
 
     taken = {Path(path).resolve() for path in inputs if path is not None}
     for path in outputs:
@@ -49,7 +45,7 @@ def check_outputs(*outputs: Path | None, inputs: Iterable[str | Path | None] = (
 
 def check_output_folder(path: Path, mark: str, inputs: Iterable[str | Path | None] = ()) -> None:
     """Raise, before any work is done, if a folder marked by a file cannot be written or would replace an input."""
-    from glace.files import check_folder_writable
+    from glace.storage.files import check_folder_writable
 
     check_folder_writable(path, mark)
     if path.resolve() in {Path(each).resolve() for each in inputs if each is not None}:

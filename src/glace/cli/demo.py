@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, Quiet, Threads, check_outputs
+from glace.cli.arguments import Json, NJobs, Quiet, check_outputs
 from glace.cli.screen import Screen, in_words
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimator.estimator import GLACE
+    from glace.estimators.glace import GLACE
     from glace.gaussian.embedding import Embedding
     from glace.graph.graph import Graph
 
@@ -28,28 +28,28 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for what the demo makes.")] = Path(
         "glace-demo"
     ),
-    seed: Annotated[int, typer.Option(help="Decides all random draws.")] = 0,
-    threads: Threads = 1,
+    random_state: Annotated[int, typer.Option(help="Decides all random draws.")] = 0,
+    n_jobs: NJobs = 1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Train on the bundled graph of nouns, predict held-out links, and ask the Gaussians a few questions."""
     import glace
-    from glace.evaluation.link_prediction import attribute_prediction, link_prediction
+    from glace.experiments.evaluation.link_prediction import attribute_prediction, link_prediction
     from glace.records import Record, provenance
 
     screen = Screen(quiet)
     files = _files(output)
     check_outputs(*files, json)
-    model = glace.GLACE(max_steps=STEPS, purpose="nodes", seed=seed, threads=threads)
+    model = glace.GLACE(max_steps=STEPS, purpose="nodes", random_state=random_state, n_jobs=n_jobs)
     model.settings()
     graph = glace.datasets.load("wordnet-nouns")
     screen.say(f"wordnet-nouns: {graph!r}")
-    known, held_out = glace.hold_out(graph, TEST_SHARE, glace.Streams(seed).numpy("demo"))
+    known, held_out = glace.hold_out(graph, TEST_SHARE, glace.Streams(random_state).numpy("demo"))
     screen.say(f"{len(held_out.edges):,} edges are held out for the test; training on the rest")
     with screen.training() as listener:
         model.fit(known, listener=listener)
-    screen.say("chosen for this graph by trial: " + in_words(model.choice_.options))
+    screen.say("chosen for this graph by trial: " + in_words(model.selection_.options))
     ours, raw = link_prediction(model.embedding_, held_out), attribute_prediction(known, held_out)
     screen.table(
         ["predicting the held-out edges by", "AUC", "AP"],
@@ -58,11 +58,11 @@ def demo(
     _show_neighbors(model.embedding_, screen)
     _show_certainty(model.embedding_, graph, screen)
     _show_invented(model, screen)
-    _write(model, graph, files, seed, screen)
+    _write(model, graph, files, random_state, screen)
     if json:
         values = {"auc": ours.auc, "ap": ours.ap, "attributes_auc": raw.auc, "attributes_ap": raw.ap}
         values["seconds"] = model.history_.seconds
-        Record("demo", values, provenance(dataset="wordnet-nouns", seed=seed)).write(json)
+        Record("demo", values, provenance(dataset="wordnet-nouns", random_state=random_state)).write(json)
 
 
 def _show_neighbors(embedding: "Embedding", screen: Screen) -> None:
@@ -106,25 +106,25 @@ def _files(folder: Path) -> list[Path]:
     return [folder / name for name in ("nouns.glace", "nouns.parquet", "map.png")]
 
 
-def _write(model: "GLACE", graph: "Graph", files: list[Path], seed: int, screen: Screen) -> None:
+def _write(model: "GLACE", graph: "Graph", files: list[Path], random_state: int, screen: Screen) -> None:
     from glace.gaussian.embedding_file import write_embedding
 
     model.save(files[0])
     write_embedding(model.embedding_, files[1])
     screen.say(f"wrote {files[0]}, {files[1]}")
     try:
-        _draw(model, graph, files[2], seed, screen)
+        _draw(model, graph, files[2], random_state, screen)
     except InputError as problem:  # the libraries that draw are not installed; the demo is complete without
         screen.say(f"no map: {problem}")
 
 
-def _draw(model: "GLACE", graph: "Graph", path: Path, seed: int, screen: Screen) -> None:
-    from glace.gaussian.layout import layout
-    from glace.report.map import draw_map
+def _draw(model: "GLACE", graph: "Graph", path: Path, random_state: int, screen: Screen) -> None:
+    from glace.experiments.report.map import draw_map
+    from glace.queries.layout import layout
 
     assert graph.labels is not None
     screen.say("drawing the map (t-SNE of the means) ...")
-    positions = layout(model.embedding_, seed=seed, threads=model.threads)
+    positions = layout(model.embedding_, random_state=random_state, n_jobs=model.n_jobs)
     marks = [(graph.ids.position(node), str(node).removeprefix("n:")) for node in KNOWN]
     title = f"{graph.num_nodes:,} noun synsets of WordNet: means of their Gaussians, by t-SNE"
     draw_map(positions, graph.labels.codes, graph.labels.names, path, title, marks)

@@ -6,40 +6,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, ModelFile, NoHeader, Quiet, Threads, check_outputs
+from glace.cli.arguments import Json, ModelFile, NJobs, NoHeader, Quiet, check_outputs
 from glace.cli.screen import Screen, file_size
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimator.estimator import GLACE
+    from glace.estimators.glace import GLACE
     from glace.gaussian.embedding import Embedding
 
 
 def embed(
     model: ModelFile,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")],
     attributes: Annotated[
         Path | None, typer.Option(help="Table of attributes: id, then the columns of the training.")
     ] = None,
-    texts: Annotated[
-        Path | None, typer.Option(help="Table of texts: id, text; for a model fitted on texts.")
-    ] = None,
+    texts: Annotated[Path | None, typer.Option(help="Table of texts: id, text; for a model fitted on texts.")] = None,
     node_type: Annotated[
         str | None,
         typer.Option("--type", help="Type of the nodes, where types have attributes of their own."),
     ] = None,
     no_header: NoHeader = False,
-    threads: Threads = 1,
+    n_jobs: NJobs = 1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Give new nodes their Gaussian from attributes or texts alone."""
-    from glace.estimator.model_file import load_model
-    from glace.estimator.new_nodes import check_described
+    from glace.fitted.file import load_model
+    from glace.fitted.new_nodes import check_described
     from glace.gaussian.embedding_file import check_ending, write_embedding
-    from glace.graph.io import read_rows
+    from glace.io.read import read_rows
     from glace.records import Record, provenance
 
     if (attributes is None) == (texts is None):
@@ -47,12 +43,12 @@ def embed(
         raise InputError(f"give --attributes FILE or --texts FILE, one of them; {came} came")
     check_outputs(output, json, inputs=[model, attributes, texts])
     check_ending(output)
-    fitted = load_model(model).set_params(threads=threads)
+    fitted = load_model(model).set_params(n_jobs=n_jobs)
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     assert path is not None
     part = fitted.type_of(node_type)
     check_described(part)
-    described = {"width": part.width, "names": part.names, "recipe": part.recipe}
+    described = {"width": part.width, "names": part.names, "pipeline": part.pipeline}
     rows = read_rows(path, role, header=not no_header, **described)
     embedding = fitted.transform(rows.values, ids=rows.ids.array, node_type=node_type)
     screen = Screen(quiet)

@@ -22,9 +22,7 @@ def evaluate(
             help="link-prediction, node-classification, induction, convergence, visualization or uncertainty.",
         ),
     ],
-    method: Annotated[
-        str, typer.Option(help="A method's name, such as glace, node2vec or graph2gauss.")
-    ] = "glace",
+    method: Annotated[str, typer.Option(help="A method's name, such as glace, node2vec or graph2gauss.")] = "glace",
     seed: Annotated[int, typer.Option(help="Decides on the split and on all of the method's draws.")] = 0,
     split: Annotated[
         Path | None, typer.Option(help="A given split of the edges (.npz) in place of a random one.")
@@ -39,7 +37,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Measure how good a method's embedding is at a task, on edges, nodes or labels it has not seen."""
-    from glace.experiment.tasks import Evaluation, check, evaluate
+    from glace.experiments.tasks import Evaluation, check, evaluate
 
     wanted = Evaluation(task, method, seed, named_options(option or []), split, hidden_share)
     check(wanted)

@@ -11,13 +11,11 @@ from glace.cli.screen import Screen, file_size
 
 def export(
     model: AnyEmbedding,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")],
     quiet: Quiet = False,
 ) -> None:
     """Write the Gaussians of all nodes: id, type if there are types, mean, variance."""
-    from glace.estimator.model_file import load_with_graph
+    from glace.fitted.file import load_with_graph
     from glace.gaussian.embedding_file import check_ending, write_embedding
 
     check_outputs(output, inputs=[model])

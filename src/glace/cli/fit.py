@@ -9,11 +9,11 @@ import typer
 from glace.cli.arguments import Json, Quiet, check_outputs, named_options, parsed, with_options
 from glace.cli.screen import Screen, file_size, in_bytes, in_words
 from glace.cli.source import GraphSource, takes_graph
+from glace.config.config import STAGES, RunConfig
 from glace.errors import InputError
-from glace.estimator.settings import STAGES, RunConfig
 
 if TYPE_CHECKING:
-    from glace.estimator.estimator import GLACE
+    from glace.estimators.glace import GLACE
     from glace.graph.graph import Graph
 
 
@@ -24,9 +24,7 @@ NEAR_CHANCE = 0.6
 @with_options(*STAGES)
 def fit(
     source: GraphSource,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
-        "model.glace"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path("model.glace"),
     method: Annotated[
         str,
         typer.Option(
@@ -38,20 +36,16 @@ def fit(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of such another method; may be repeated."),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from OUTPUT.checkpoint, if there is one.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUTPUT.checkpoint, if there is one.")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Print memory and file sizes, then stop.")
-    ] = False,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Print memory and file sizes, then stop.")] = False,
     json: Json = None,
     quiet: Quiet = False,
     **options: Any,
 ) -> None:
     """Learn a Gaussian for every node of a graph and write a model file."""
-    from glace.estimator.model_file import check_model_name
-    from glace.estimator.variants import ESTIMATORS
+    from glace.estimators.variants import ESTIMATORS
+    from glace.fitted.file import check_model_name
 
     screen, given = Screen(quiet), parsed(options) | named_options(option or [])
     if method not in ESTIMATORS:
@@ -72,7 +66,7 @@ def fit(
     check_model_name(output)
     found = source.load()
     screen.say(repr(found))
-    for line in found.findings.lines():
+    for line in found.cleaning_report.lines():
         screen.say(f"  {line}")
     if estimate:
         _estimate(model, found, screen, json)
@@ -92,12 +86,12 @@ def _embed_by_another(
 ) -> None:
     from time import perf_counter
 
-    from glace.experiment.methods import make
+    from glace.experiments.methods import make
     from glace.gaussian.embedding_file import check_ending, write_embedding
     from glace.records import Record, peak_rss_mb, provenance
     from glace.rng import Streams
 
-    streams = Streams(RunConfig(seed=options.pop("seed", 0)).seed)
+    streams = Streams(RunConfig(random_state=options.pop("random_state", 0)).random_state)
     made = make(name, options)
     check_ending(output)
     graph = source.load()
@@ -155,8 +149,8 @@ def _result(model: "GLACE") -> dict[str, Any]:
         "seconds": round(history.seconds, 2),
         # The seconds of trials are in the history, their edges are not.
         "edges_per_second": None
-        if model.choice_.trials
-        else round(history.step * model.batch / max(history.seconds, 1e-9)),
+        if model.selection_.trials
+        else round(history.step * model.batch_size / max(history.seconds, 1e-9)),
         "peak_rss_mb": peak_rss_mb(),
     }
 
@@ -165,17 +159,13 @@ def _show(model: "GLACE", values: dict[str, Any], screen: Screen, peak: str) -> 
     history, facts = model.history_, {}
     if history.best:
         best = history.best
-        facts["held-out edges"] = (
-            f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (the best, at step {best.step:,}, is kept)"
-        )
+        facts["held-out edges"] = f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (the best, at step {best.step:,}, is kept)"
     if history.best and history.best.auc < NEAR_CHANCE:
-        facts["mind"] = (
-            "that is little better than chance (0.5): do the attributes have to do with the edges?"
-        )
-    if model.choice_.trials:
-        facts["chosen by trial"] = in_words(model.choice_.options)
+        facts["mind"] = "that is little better than chance (0.5): do the attributes have to do with the edges?"
+    if model.selection_.trials:
+        facts["chosen by trial"] = in_words(model.selection_.options)
     early = ", no better for a while" if history.since_best >= model.patience else ""
-    trials = ", trials included" if model.choice_.trials else f"  ({values['edges_per_second']:,} edges/s)"
+    trials = ", trials included" if model.selection_.trials else f"  ({values['edges_per_second']:,} edges/s)"
     facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{early}{trials}"
     if values["peak_rss_mb"] is not None:
         facts[peak] = in_bytes(values["peak_rss_mb"] * 1e6)
@@ -185,15 +175,13 @@ def _show(model: "GLACE", values: dict[str, Any], screen: Screen, peak: str) -> 
 def _record(model: "GLACE", graph: "Graph", name: str, values: dict[str, Any]) -> Any:
     from glace.records import Record, provenance
 
-    facts = provenance(
-        dataset=name, data=graph.fingerprint(), method=model.method, options=model.get_params()
-    )
+    facts = provenance(dataset=name, data=graph.fingerprint(), method=model.method, options=model.get_params())
     return Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts)
 
 
 def _estimate(model: "GLACE", graph: "Graph", screen: Screen, json: Path | None) -> None:
-    from glace.estimator.estimate import estimate
     from glace.records import Record, provenance
+    from glace.training.estimate import estimate
 
     sizes = estimate(model, graph)
     screen.facts((name, in_bytes(size)) for name, size in sizes.items())

@@ -9,7 +9,7 @@ from glace.cli.source import GraphSource, takes_graph
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimator.estimator import GLACE
+    from glace.estimators.glace import GLACE
     from glace.graph.graph import Graph
 
 
@@ -30,14 +30,14 @@ def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
     facts = graph_facts(found)
     screen.say(source.name)
     screen.facts((name, value) for name, value in facts.items() if value is not None)
-    for line in found.findings.lines():
+    for line in found.cleaning_report.lines():
         screen.say(f"  {line}")
     if json:
         Record("info", facts, provenance(data=found.fingerprint())).write(json)
 
 
 def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
-    from glace.estimator.model_file import load_model
+    from glace.fitted.file import load_model
     from glace.records import Record, provenance
 
     assert source.graph is not None
@@ -45,19 +45,19 @@ def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
         raise InputError(f"{source.graph} is a model, and only graphs have options; leave them out")
     model = load_model(source.graph, new_nodes=False)
     facts = model_facts(model)
-    recipe = [
+    pipeline = [
         (f"{part.name}:{name}" if part.name else name, what)
         for part in model.types_
-        if part.recipe is not None
-        for name, what in part.recipe.lines()
+        if part.pipeline is not None
+        for name, what in part.pipeline.lines()
     ]
     screen.say(source.name)
     screen.facts((name, value) for name, value in facts.items() if value is not None)
-    if recipe:
-        screen.say("recipe of the attributes, column by column:")
-        screen.facts(recipe)
+    if pipeline:
+        screen.say("pipeline of the attributes, column by column:")
+        screen.facts(pipeline)
     if json:
-        Record("info", {**facts, "recipe": dict(recipe)}, provenance(model=source.graph)).write(json)
+        Record("info", {**facts, "pipeline": dict(pipeline)}, provenance(model=source.graph)).write(json)
 
 
 def model_facts(model: "GLACE") -> dict[str, Any]:
@@ -77,7 +77,7 @@ def model_facts(model: "GLACE") -> dict[str, Any]:
 
 def _attributes(model: "GLACE") -> dict[str, Any]:
     if model.types_[0].name == "":
-        return {"attributes": model.width_ or 0}
+        return {"attributes": model.n_features_in_ or 0}
     return {f"attributes of {part.name}": part.width or 0 for part in model.types_}
 
 
@@ -94,11 +94,7 @@ def graph_facts(graph: "Graph") -> dict[str, Any]:
         "edges": graph.num_edges,
         "direction": "directed" if graph.directed else "undirected",
         "attributes": 0 if graph.attributes is None else graph.num_attributes,
-        "attributes_are": None
-        if by_type or graph.attributes is None
-        else "dense"
-        if entries is None
-        else "sparse",
+        "attributes_are": None if by_type or graph.attributes is None else "dense" if entries is None else "sparse",
         "nonzeros_a_row": None if entries is None else float(entries / max(graph.num_nodes, 1)),
         "labels": len(graph.labels.names) if graph.labels else None,
         "node_types": len(graph.node_types.names) if graph.node_types else None,

@@ -11,21 +11,17 @@ from glace.cli.screen import Screen
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimator.estimator import GLACE
-    from glace.index.links import Links
+    from glace.estimators.glace import GLACE
+    from glace.queries.links import Links
 
 
 def links(
     model: ModelFile,
-    node: Annotated[
-        str | None, typer.Argument(help="Edges of this node only; else of the whole graph.")
-    ] = None,
+    node: Annotated[str | None, typer.Argument(help="Edges of this node only; else of the whole graph.")] = None,
     top: Annotated[int, typer.Option(help="How many.")] = 100,
     node_type: Annotated[
         str | None,
-        typer.Option(
-            "--type", help="Edges of NODE to nodes of this type only; else those with an end of it."
-        ),
+        typer.Option("--type", help="Edges of NODE to nodes of this type only; else those with an end of it."),
     ] = None,
     edges: Annotated[
         Path | None,
@@ -46,7 +42,7 @@ def links(
     Where nodes have types, only types that edges join are joined.
     Probabilities are calibrated on held-out edges; they are those of a pair drawn from as many edges as others.
     """
-    from glace.estimator.model_file import load_model
+    from glace.fitted.file import load_model
     from glace.records import Record, provenance
 
     check_outputs(output, json, inputs=[model, edges])
@@ -93,7 +89,7 @@ def _known(model: "GLACE", path: Path, no_header: bool) -> Any:
     import numpy as np
 
     from glace.graph.arrays import from_arrays
-    from glace.graph.io import read_pairs
+    from glace.io.read import read_pairs
 
     if model.graph_ is not None:
         raise InputError("the model knows its edges; leave --edges out")

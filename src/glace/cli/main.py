@@ -28,8 +28,8 @@ from glace.cli import (
     serve,
     update,
 )
+from glace.config.config import STAGES
 from glace.errors import GlaceError, TooLarge, TrainingDiverged
-from glace.estimator.settings import STAGES
 
 # A paragraph is one line: typer keeps every line break of a help text.
 HELP = (
@@ -41,9 +41,7 @@ HELP = (
     "130 interrupted."
 )
 
-app = typer.Typer(
-    name="glace", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-)
+app = typer.Typer(name="glace", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("info")(info.info)
 app.command("convert")(convert.convert)
 app.command("fit")(fit.fit)

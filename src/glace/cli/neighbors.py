@@ -10,8 +10,8 @@ from glace.cli.screen import Screen
 from glace.errors import InputError
 
 if TYPE_CHECKING:
+    from glace.categories import Categories
     from glace.gaussian.embedding import Embedding
-    from glace.graph.categories import Categories
     from glace.graph.graph import Graph
 
 
@@ -39,7 +39,7 @@ def neighbors(
     quiet: Quiet = False,
 ) -> None:
     """Show the nodes nearest to a node, or to each of some new ones, by exact search."""
-    from glace.estimator.model_file import load_with_graph
+    from glace.fitted.file import load_with_graph
     from glace.records import Record, provenance
 
     if (node is None) == (of is None):
@@ -66,9 +66,7 @@ def neighbors(
         "probability": True,
     }
     columns = [name for name, is_there in there.items() if is_there]
-    shown = [
-        [str(each[name]) if name in ("of", "id") else each[name] for name in columns] for each in answers
-    ]
+    shown = [[str(each[name]) if name in ("of", "id") else each[name] for name in columns] for each in answers]
     Screen(quiet).table(columns, shown)
     if json:
         Record("neighbors", {"neighbors": answers}, provenance(model=str(model))).write(json)
@@ -76,19 +74,15 @@ def neighbors(
 
 def _of_graph(graph: "Graph | None", model: Path, option: str) -> "Graph":
     if graph is None:
-        raise InputError(
-            f"{option} needs the edges, labels and types of the graph, which {model} does not keep"
-        )
+        raise InputError(f"{option} needs the edges, labels and types of the graph, which {model} does not keep")
     return graph
 
 
-def _known_node(
-    embedding: "Embedding", node: str, known: "Graph | None"
-) -> tuple["Embedding", list[list[int]]]:
+def _known_node(embedding: "Embedding", node: str, known: "Graph | None") -> tuple["Embedding", list[list[int]]]:
     """One node, and what to leave out of its answer: itself, and what it has an edge to in a known graph."""
     import numpy as np
 
-    from glace.graph.sparse import row_of
+    from glace.sparse import row_of
 
     place = embedding.ids.position(embedding.ids.parse(node))
     edges = None if known is None else known.known_edges(embedding.measure.symmetric)
@@ -98,11 +92,11 @@ def _known_node(
 
 def _new_nodes(embedding: "Embedding", model: Path, of: Path) -> "Embedding":
     """Read new nodes; raise if they are another model's, as odds calibrated by other held-out pairs tell."""
-    from glace.estimator.model_file import load_embedding
-    from glace.metrics import UNKNOWN_ODDS
+    from glace.fitted.file import load_embedding
+    from glace.metrics import UNCALIBRATED
 
     queries = load_embedding(of)
-    if queries.odds != embedding.odds and UNKNOWN_ODDS not in (queries.odds, embedding.odds):
+    if queries.odds != embedding.odds and UNCALIBRATED not in (queries.odds, embedding.odds):
         raise InputError(
             f"{of} is of another model than {model}, and Gaussians of two models cannot be compared; embed the new "
             "nodes with this one (glace embed)"

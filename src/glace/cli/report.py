@@ -12,14 +12,12 @@ from glace.cli.screen import Screen, file_size
 def report(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR", help="Folder with the records.jsonl of `glace evaluate` or `reproduce`."
-        ),
+        typer.Argument(metavar="DIR", help="Folder with the records.jsonl of `glace evaluate` or `reproduce`."),
     ],
     quiet: Quiet = False,
 ) -> None:
     """Draw records as report.html (one file), report.md and plots/*.png in the same folder; runs nothing."""
-    from glace.report.write import write_report
+    from glace.experiments.report.write import write_report
 
     files = write_report(folder)
     pictures = sum(path.suffix == ".png" for path in files)

@@ -11,8 +11,8 @@ from glace.cli.screen import Screen, file_size
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.experiment.grid import Run
-    from glace.experiment.run import Tidings
+    from glace.experiments.grid import Run
+    from glace.experiments.run import Tidings
 
 
 def reproduce(
@@ -26,14 +26,10 @@ def reproduce(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for records and report.")
     ] = Path("results"),
-    datasets: Annotated[
-        str | None, typer.Option(help="Names with commas between; by default the paper's.")
-    ] = None,
+    datasets: Annotated[str | None, typer.Option(help="Names with commas between; by default the paper's.")] = None,
     methods: Annotated[str | None, typer.Option(help="Names with commas between; by default all.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each kind, with seeds 0, 1, ...")] = None,
-    limit: Annotated[
-        float, typer.Option(metavar="HOURS", help="Most time for one run; the paper's is 5.")
-    ] = 5.0,
+    limit: Annotated[float, typer.Option(metavar="HOURS", help="Most time for one run; the paper's is 5.")] = 5.0,
     split: Annotated[
         Path | None, typer.Option(help="A given split of the edges (.npz); goes with one dataset.")
     ] = None,
@@ -42,9 +38,9 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Measure the paper's tables and figures, ours beside theirs; an interrupted grid goes on where it was."""
-    from glace.experiment.grid import EXPERIMENTS, runs
-    from glace.experiment.run import Place, check_folder, perform
-    from glace.report.write import write_report
+    from glace.experiments.grid import EXPERIMENTS, runs
+    from glace.experiments.report.write import write_report
+    from glace.experiments.run import Place, check_folder, perform
 
     screen = Screen(quiet)
     names = list(EXPERIMENTS) if not what or what == ["all"] else what

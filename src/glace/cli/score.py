@@ -14,9 +14,7 @@ SHOWN = 20
 
 def score(
     model: AnyEmbedding,
-    nodes: Annotated[
-        list[str] | None, typer.Argument(metavar="SOURCE TARGET", help="One pair of ids.")
-    ] = None,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="SOURCE TARGET", help="One pair of ids.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="Table of pairs: source, target.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write all pairs to this .csv or .parquet file.")
@@ -28,7 +26,7 @@ def score(
     """Score pairs of nodes: dissimilarity, what of it is by unequal spread, probability of an edge, certainty."""
     import pyarrow as pa
 
-    from glace.estimator.model_file import load_embedding
+    from glace.fitted.file import load_embedding
     from glace.records import Record, provenance
 
     check_outputs(output, json, inputs=[model, pairs])
@@ -40,7 +38,7 @@ def score(
         "source": embedding.ids.array.take(pa.array(wanted[:, 0])),
         "target": embedding.ids.array.take(pa.array(wanted[:, 1])),
         "dissimilarity": near,
-        "by_spread": embedding.by_spread_at(wanted),
+        "variance_term": embedding.variance_terms_at(wanted),
         "probability": embedding.probabilities(near),
     }
     if embedding.certainty is not None:
@@ -55,13 +53,11 @@ def score(
 
 
 def _pairs(ids: Any, nodes: list[str], file: Path | None, no_header: bool) -> Any:
-    from glace.graph.io import read_pairs
+    from glace.io.read import read_pairs
 
     if (len(nodes) == 2) == (file is not None) or len(nodes) not in (0, 2):
         came = f"{len(nodes)} ids" + ("" if file is None else f" and --pairs {file}")
-        raise InputError(
-            f"give two node ids, or --pairs FILE with the columns source and target; {came} came"
-        )
+        raise InputError(f"give two node ids, or --pairs FILE with the columns source and target; {came} came")
     if file is None:
         return ids.positions([ids.parse(node) for node in nodes]).reshape(1, 2)
     return read_pairs(file, ids, header=not no_header)
@@ -86,7 +82,7 @@ def write_table(table: Any, output: Path) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
-    from glace.files import replacing
+    from glace.storage.files import replacing
 
     write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table
     with replacing(output) as temporary:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from glace.training.history import Progress
+    from glace.fitted.history import Progress
 
 
 class Screen:

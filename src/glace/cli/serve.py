@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import ModelFile, Quiet, Threads, check_outputs
+from glace.cli.arguments import ModelFile, NJobs, Quiet, check_outputs
 from glace.cli.screen import Screen, file_size
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimator.estimator import GLACE
+    from glace.estimators.glace import GLACE
     from glace.server.map import Positions
 
 Host = Annotated[
@@ -34,7 +34,7 @@ def serve(
     quiet: Quiet = False,
 ) -> None:
     """Answer questions over HTTP: neighbors, score, links, embed, node; /openapi.json describes them."""
-    from glace.estimator.model_file import load_model
+    from glace.fitted.file import load_model
     from glace.server.run import listening, serve
 
     if workers < 1:
@@ -51,23 +51,21 @@ def serve(
 
 def explore(
     model: ModelFile,
-    layout: Annotated[
-        str, typer.Option(help="The map: `tsne` keeps neighbours together, `pca` distances.")
-    ] = "tsne",
+    layout: Annotated[str, typer.Option(help="The map: `tsne` keeps neighbours together, `pca` distances.")] = "tsne",
     export: Annotated[
         Path | None, typer.Option(help="Write the page to this .html file, which needs no server, and stop.")
     ] = None,
     host: Host = LOOPBACK,
     port: Port = 8765,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
-    threads: Threads = 1,
+    n_jobs: NJobs = 1,
     quiet: Quiet = False,
 ) -> None:
     """Open a page with the map of all nodes: search, click, see neighbours, likely links and certainty."""
     import functools
     import webbrowser
 
-    from glace.estimator.model_file import load_model
+    from glace.fitted.file import load_model
     from glace.server import page
     from glace.server.answers import Answers
     from glace.server.run import listening, serve
@@ -81,12 +79,12 @@ def explore(
         from glace.server.app import map_values
 
         answers = Answers(fitted)
-        page.export(answers, map_values(answers, _map(fitted, model, layout, threads, screen)), export)
+        page.export(answers, map_values(answers, _map(fitted, model, layout, n_jobs, screen)), export)
         screen.say(f"wrote {export} ({file_size(export)})")
         return
     with listening(host, port) as opened:
         address = _address(host, opened.getsockname()[1]) + "/"
-        positions = _map(fitted, model, layout, threads, screen)
+        positions = _map(fitted, model, layout, n_jobs, screen)
         screen.say(f"the page is at {address} (Ctrl-C stops)")
         show = None if no_browser else functools.partial(webbrowser.open, address)
         serve(fitted, opened, hosts=_hosts(host, None), positions=positions, started=show)
@@ -101,15 +99,13 @@ def _hosts(host: str, allowed: list[str] | None) -> list[str]:
     """The names a request may call the server by; any, where it listens on all addresses."""
     for name in allowed or []:
         if not re.fullmatch(r"(\*\.)?[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]", name):
-            raise InputError(
-                f"--allow must be the name of a host, such as my.host or *.my.host, not {name!r}"
-            )
+            raise InputError(f"--allow must be the name of a host, such as my.host or *.my.host, not {name!r}")
     anyone = host in ("0.0.0.0", "::")
     return ["*"] if anyone and not allowed else [host, f"[{host}]", "localhost", LOOPBACK, *(allowed or [])]
 
 
-def _map(fitted: "GLACE", model: Path, layout: str, threads: int, screen: Screen) -> "Positions":
+def _map(fitted: "GLACE", model: Path, layout: str, n_jobs: int, screen: Screen) -> "Positions":
     from glace.server.map import map_of
 
     with screen.progress(f"drawing the map of {len(fitted.embedding_):,} nodes") as progress:
-        return map_of(fitted.embedding_, model, layout, threads=threads, progress=progress)
+        return map_of(fitted.embedding_, model, layout, n_jobs=n_jobs, progress=progress)

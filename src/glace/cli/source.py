@@ -24,9 +24,7 @@ class GraphSource:
 
     graph: Annotated[
         str | None,
-        typer.Argument(
-            metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder or a table of edges."
-        ),
+        typer.Argument(metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder or a table of edges."),
     ] = None
     edges: Annotated[
         list[str] | None,
@@ -62,9 +60,9 @@ class GraphSource:
             rich_help_panel=_PANEL,
         ),
     ] = None
-    directed: Annotated[
-        bool, typer.Option("--directed", help="Edges have a direction.", rich_help_panel=_PANEL)
-    ] = False
+    directed: Annotated[bool, typer.Option("--directed", help="Edges have a direction.", rich_help_panel=_PANEL)] = (
+        False
+    )
     missing: Annotated[
         str,
         typer.Option(
@@ -85,24 +83,24 @@ class GraphSource:
         listed = [*(self.edges or []), *(self.attributes or []), *(self.texts or [])]
         return [self.graph, *(_typed(each)[1] for each in listed)]
 
-    def load(self, recipe: Any = None) -> "Graph":
+    def load(self, pipeline: Any = None) -> "Graph":
         """Read the graph; an argument that would be ignored raises.
 
-        A `recipe` is that of a model for mixed columns or, where types have attributes of their own, one for each.
+        A `pipeline` is that of a model for mixed columns or, where types have attributes of their own, one for each.
         """
         from glace import datasets
-        from glace.graph.io import read_graph, read_tables
+        from glace.io.read import read_graph, read_tables
 
         tables = self._checked_tables()
         if tables is not None:
             columns = self._kinds(isinstance(tables.attributes, dict))
-            if isinstance(recipe, dict):
-                recipe = {name: each for name, each in recipe.items() if name in (tables.attributes or {})}
+            if isinstance(pipeline, dict):
+                pipeline = {name: each for name, each in pipeline.items() if name in (tables.attributes or {})}
             return read_tables(
                 *tables[:2],
                 texts=tables.texts,
                 columns=columns,
-                recipe=recipe if self.attributes else None,
+                pipeline=pipeline if self.attributes else None,
                 **self._reading(),
             )
         if self._dataset in datasets.names():
@@ -114,8 +112,8 @@ class GraphSource:
 
     def write(self, path: Path, progress: Callable[[str, float], None]) -> "Graph":
         """Write the graph to a graph folder: tables of numbers in a stream, anything else by way of memory."""
-        from glace.graph.convert import convert_tables
-        from glace.graph.folder import read_folder, write_folder
+        from glace.io.convert import convert_tables
+        from glace.io.folder import read_folder, write_folder
 
         tables = self._checked_tables()
         by_way_of_memory = tables is None or tables.texts or self.column or tables.are_typed()
@@ -130,7 +128,7 @@ class GraphSource:
 
     def _kinds(self, typed: bool) -> dict[str, Any] | None:
         """What columns of attributes are, where that is said; by type, where these have attributes of their own."""
-        from glace.graph.recipe import parsed_columns
+        from glace.features.pipeline import parsed_columns
 
         if not self.column:
             return None
@@ -151,7 +149,7 @@ class GraphSource:
     def _checked_tables(self) -> "Tables | None":
         """The tables, if the graph is given by some, after a look at all arguments."""
         from glace import datasets
-        from glace.graph.tables import check_choices, check_missing
+        from glace.io.tables import check_choices, check_missing
 
         tables = self._tables()
         if tables is None or not tables.are_typed():
@@ -162,14 +160,10 @@ class GraphSource:
 
     def _tables(self) -> "Tables | None":
         """The tables, if the graph is given by some."""
-        from glace.graph.table_file import TABLES
+        from glace.io.table_file import TABLES
 
         if (self.graph is None) == (not self.edges):
-            came = (
-                "nothing"
-                if self.graph is None
-                else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
-            )
+            came = "nothing" if self.graph is None else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
             raise InputError(f"name one graph: a dataset, a file, or --edges FILE; {came} was given")
         if self.graph is not None and not self.graph.lower().endswith(TABLES):
             return None
@@ -217,9 +211,7 @@ def _by_type(listed: Sequence[str], option: str) -> Any:
         return found[0][1] if found else None
     names = [name for name, _ in found]
     if "" in names:
-        raise InputError(
-            f"{option} {listed[names.index('')]}: of several, say of which type each is, as TYPE=FILE"
-        )
+        raise InputError(f"{option} {listed[names.index('')]}: of several, say of which type each is, as TYPE=FILE")
     repeated = [name for place, name in enumerate(names) if name in names[:place]]
     if repeated:
         raise InputError(f"{option} is given twice for {repeated[0]}; put them into one file")
@@ -230,9 +222,7 @@ def takes_graph(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the arguments of a `GraphSource` in place of its first parameter, which gets the source."""
     hints = get_type_hints(GraphSource, include_extras=True)
     parameters = [
-        inspect.Parameter(
-            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name]
-        )
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
         for each in fields(GraphSource)
     ]
     signature = inspect.signature(function)

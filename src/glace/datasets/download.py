@@ -15,7 +15,7 @@ from typing import Any
 
 from glace.datasets.registry import VARIABLE, data_folder, find, made, stored
 from glace.errors import FormatError, InputError
-from glace.files import CHUNK, check_writable, replacing
+from glace.storage.files import CHUNK, check_writable, replacing
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes received so far and, where the server says it, the bytes in all."""
@@ -118,9 +118,7 @@ def _fetch(url: str, part: Path, timeout: float, limit: int, progress: Progress 
             while chunk := response.read1(CHUNK):
                 received += len(chunk)
                 if received > limit:
-                    raise InputError(
-                        f"{url} sends more than {limit:,} bytes; it is not the file that is wanted"
-                    )
+                    raise InputError(f"{url} sends more than {limit:,} bytes; it is not the file that is wanted")
                 output.write(chunk)
                 if progress is not None:
                     progress(received, total)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from glace.datasets import tables
 from glace.graph.graph import Graph
-from glace.graph.tables import from_tables
+from glace.io.tables import from_tables
 
 LEAST = 100
 """Things below a kind: what has fewer is too special to be asked for."""

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from glace.categories import Categories
 from glace.errors import InputError
-from glace.graph.categories import Categories
 from glace.graph.graph import Graph, build
 from glace.ids import NodeIds
 from glace.rng import Streams
@@ -32,7 +32,7 @@ def planted(
     attributes: int = 200,
     words: int = 20,
     mixing: float = 0.1,
-    seed: int = 0,
+    random_state: int = 0,
     directed: bool = False,
 ) -> Graph:
     """An attributed graph whose labels are the communities it was drawn from.
@@ -52,10 +52,8 @@ def planted(
     """
     check_counts(nodes=nodes, communities=communities, attributes=attributes, words=words)
     check_shape(nodes, communities, attributes, degree, mixing)
-    streams = Streams(seed)
-    community = (
-        streams.numpy("planted communities").permutation(np.arange(nodes) % communities).astype(np.int32)
-    )
+    streams = Streams(random_state)
+    community = streams.numpy("planted communities").permutation(np.arange(nodes) % communities).astype(np.int32)
     people = Population.of(community, streams.numpy("planted popularity"))
     count = round(nodes * degree / 2)
     between = round(mixing * count)
@@ -155,9 +153,7 @@ def _attributes(
     anywhere = generator.integers(width, size=shape, dtype=np.int32)
     columns = np.where(generator.random(shape, dtype=np.float32) < NOISE, anywhere, own).ravel()
     starts = np.arange(0, len(columns) + 1, words)
-    matrix = sp.csr_array(
-        (np.ones(len(columns), dtype=np.float32), columns, starts), shape=(len(community), width)
-    )
+    matrix = sp.csr_array((np.ones(len(columns), dtype=np.float32), columns, starts), shape=(len(community), width))
     matrix.sum_duplicates()
     return matrix
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glace.blocks import BLOCK, blocks
+from glace.categories import Categories
 from glace.datasets.planted import NOISE, Population, check_counts, check_room, check_shape
-from glace.disk import BLOCK, blocks
-from glace.graph.categories import Categories
-from glace.graph.folder import FolderWriter, read_folder, writing
-from glace.graph.graph import Findings, Graph
-from glace.graph.sparse import index_width_of
-from glace.graph.spill import Buckets
+from glace.graph.graph import CleaningReport, Graph
 from glace.ids import NodeIds
+from glace.io.folder import FolderWriter, read_folder, writing
+from glace.io.spill import Buckets
 from glace.rng import Streams
+from glace.sparse import index_width_of
 
 SPARE = 0.01
 """Share of pairs drawn beyond those wanted, since some come twice."""
@@ -32,7 +32,7 @@ def planted_folder(
     attributes: int = 200,
     words: int = 20,
     mixing: float = 0.1,
-    seed: int = 0,
+    random_state: int = 0,
     progress: Progress | None = None,
 ) -> Graph:
     """A graph folder of a planted graph with this many undirected edges, and that graph, mapped.
@@ -43,7 +43,7 @@ def planted_folder(
     """
     check_counts(nodes=nodes, edges=edges, communities=communities, attributes=attributes, words=words)
     check_shape(nodes, communities, attributes, 2 * edges / nodes, mixing)
-    streams = Streams(seed)
+    streams = Streams(random_state)
     places = np.arange(nodes, dtype=np.int32) % np.int32(communities)
     community = streams.numpy("planted communities").permutation(places)
     check_room(np.bincount(community), round((1 - mixing) * edges), round(mixing * edges), False)
@@ -57,19 +57,15 @@ def planted_folder(
         isolated = _write_edges(writer, drawn, nodes, edges)
         tell(0.9)
         writer.put_ids(NodeIds.numbered(nodes))
-        writer.put_categories(
-            "labels", Categories(community, tuple(str(each) for each in range(communities)))
-        )
-        writer.finish(False, attributes, Findings(isolated_nodes=isolated))
+        writer.put_categories("labels", Categories(community, tuple(str(each) for each in range(communities))))
+        writer.finish(False, attributes, CleaningReport(isolated_nodes=isolated))
     return read_folder(path)
 
 
 class _Drawn:
     """Distinct pairs (smaller, larger), as keys smaller * n + larger, sorted; on disk."""
 
-    def __init__(
-        self, folder: Path, community: npt.NDArray[np.int32], mixing: float, streams: Streams
-    ) -> None:
+    def __init__(self, folder: Path, community: npt.NDArray[np.int32], mixing: float, streams: Streams) -> None:
         self.folder, self.mixing, self.seed = folder, mixing, _number(streams, "planted edges")
         self.line = _line(Population.of(community, streams.numpy("planted popularity")))
         self.nodes, self.distinct, self.draws = len(community), 0, 0
@@ -147,7 +143,7 @@ def _write_edges(writer: FolderWriter, drawn: _Drawn, nodes: int, edges: int) ->
 
 
 def _write_words(
-    writer: FolderWriter, community: npt.NDArray[np.int32], sizes: tuple[int, int, int], seed: int
+    writer: FolderWriter, community: npt.NDArray[np.int32], sizes: tuple[int, int, int], random_state: int
 ) -> None:
     from glace.kernels import planted as kernels
 
@@ -165,7 +161,7 @@ def _write_words(
         indptr.append([0])
         for part in blocks(len(community), rows):
             here = columns[: part.stop - part.start]
-            kernels.words(seed, part.start, community[part], width, width // communities, NOISE, here)
+            kernels.words(random_state, part.start, community[part], width, width // communities, NOISE, here)
             found = kernels.counted(here, row_sizes, distinct, counts)
             indptr.append(entries + np.cumsum(row_sizes[: len(here)]))
             indices.append(distinct[:found])

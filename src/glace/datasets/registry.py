@@ -10,7 +10,7 @@ from glace.datasets import tables
 from glace.datasets.kinds import things_and_kinds
 from glace.errors import InputError
 from glace.graph.graph import Graph
-from glace.graph.npz import read_npz
+from glace.io.npz import read_npz
 
 BUNDLED_FOLDER = Path(__file__).parent / "data"
 VARIABLE = "GLACE_DATA"
@@ -106,15 +106,9 @@ _DATASETS = (
         "19,793 papers on computer science and whom they cite",
         "7dfe6828aec9c9a337ce1bb8efe088e5870e0666",
     ),
-    _citations(
-        "citeseer", "4,230 papers of CiteSeer and whom they cite", "b611f48626e7f40fcc81a36b4f022979ea998b38"
-    ),
-    _citations(
-        "dblp", "17,716 papers of DBLP and whom they cite", "3e179a9ebf2968d9ad67544c8978bf4759e489d8"
-    ),
-    _citations(
-        "pubmed", "18,230 papers on diabetes and whom they cite", "0735ab74ee845ee26da2db763294d42646058534"
-    ),
+    _citations("citeseer", "4,230 papers of CiteSeer and whom they cite", "b611f48626e7f40fcc81a36b4f022979ea998b38"),
+    _citations("dblp", "17,716 papers of DBLP and whom they cite", "3e179a9ebf2968d9ad67544c8978bf4759e489d8"),
+    _citations("pubmed", "18,230 papers on diabetes and whom they cite", "0735ab74ee845ee26da2db763294d42646058534"),
 )
 
 

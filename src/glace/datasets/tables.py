@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from glace.files import existing, replacing
 from glace.graph.graph import Graph
-from glace.graph.tables import from_tables
+from glace.io.tables import from_tables
+from glace.storage.files import existing, replacing
 
 
 @dataclass(frozen=True)

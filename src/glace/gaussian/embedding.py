@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from glace.disk import row_blocks
+from glace.blocks import row_blocks
 from glace.errors import InputError
-from glace.gaussian import nearest
+from glace.gaussian import search as nearest
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles
 from glace.ids import NodeId, NodeIds
-from glace.metrics import UNKNOWN_ODDS, Odds
+from glace.metrics import UNCALIBRATED, PlattScaling
 
 NEARNESS = ("edge", "similarity")
 
@@ -39,7 +39,7 @@ class Embedding:
     mean: npt.NDArray[np.float32]
     variance: npt.NDArray[np.float32] | None
     dissimilarity: str
-    odds: Odds = UNKNOWN_ODDS
+    odds: PlattScaling = UNCALIBRATED
     context: Gaussian | None = None
     certainty: npt.NDArray[np.float32] | None = None
 
@@ -175,7 +175,7 @@ class Embedding:
         direct = self.measure.direct(nearest.wide(judged.source[first]), nearest.wide(judged.target[second]))
         return np.asarray(judged.scale * direct)
 
-    def by_spread_at(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+    def variance_terms_at(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
         """(P,) what of `dissimilarities_at` comes from unequal variances; the rest comes from distance."""
         if self.variance is None:
             return np.zeros(len(pairs))

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from glace.archive import read_members, string_array
-from glace.disk import blocks
+from glace.blocks import blocks
 from glace.errors import FormatError, GlaceError, InputError
-from glace.files import existing, replacing
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.ids import NodeIds
-from glace.metrics import Odds
+from glace.metrics import PlattScaling
+from glace.storage.archive import read_members, string_array
+from glace.storage.files import existing, replacing
 
 _KEY = b"glace"
 VERSION = 1
@@ -55,11 +55,7 @@ def read_embedding(path: str | Path) -> Embedding:
     try:
         embedding: Embedding = reader(source)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
-        detail = (
-            str(problem)
-            if isinstance(problem, GlaceError)
-            else "not an embedding written by glace, or damaged"
-        )
+        detail = str(problem) if isinstance(problem, GlaceError) else "not an embedding written by glace, or damaged"
         raise FormatError(f"cannot read {path}: {detail}") from problem
     return embedding
 
@@ -77,9 +73,7 @@ def is_embedding_file(path: str | Path) -> bool:
 def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str) -> Callable[..., Any]:
     ending = Path(path).suffix
     if ending not in known:
-        raise InputError(
-            f"an embedding cannot be {verb} as {str(path)!r}; the name must end in {', '.join(known)}"
-        )
+        raise InputError(f"an embedding cannot be {verb} as {str(path)!r}; the name must end in {', '.join(known)}")
     return known[ending]
 
 
@@ -114,12 +108,12 @@ def matrices(embedding: Embedding) -> dict[str, Any]:
     return {name: matrix for name, matrix in zip(MATRICES, values, strict=True) if matrix is not None}
 
 
-def odds_of(facts: Mapping[str, Any]) -> Odds:
+def odds_of(facts: Mapping[str, Any]) -> PlattScaling:
     """The odds among other facts; files of before they had a slope have one of 1."""
-    return Odds(float(facts["offset"]), float(facts.get("slope", 1.0)))
+    return PlattScaling(float(facts["offset"]), float(facts.get("slope", 1.0)))
 
 
-def from_matrices(ids: NodeIds, named: dict[str, Any], dissimilarity: str, odds: Odds) -> Embedding:
+def from_matrices(ids: NodeIds, named: dict[str, Any], dissimilarity: str, odds: PlattScaling) -> Embedding:
     """Back from `matrices`, with the certainty under its name."""
     mean, variance, context_mean, context_variance = (named.get(name) for name in MATRICES)
     if mean is None:
@@ -190,9 +184,7 @@ def _read_npz(path: Path) -> Embedding:
 
 def _numbers(array: Any) -> Any:
     if array.dtype.kind != "f":
-        raise FormatError(
-            f"means, variances and certainties must be floating-point numbers, not {array.dtype}"
-        )
+        raise FormatError(f"means, variances and certainties must be floating-point numbers, not {array.dtype}")
     return array.astype(np.float32, copy=False)
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from glace.categories import Categories
 from glace.errors import InputError
-from glace.graph.categories import Categories
 from glace.graph.graph import Graph, build
-from glace.graph.sparse import check_sparse
-from glace.graph.typed import TypeAttributes, TypedAttributes
+from glace.graph.node_types import NodeType, TypedAttributes
 from glace.ids import NodeIds
+from glace.sparse import check_sparse
 
 # Node numbers this far beyond the number of edges are ids of another kind; taking 10^12 for a node
 # number would ask for terabytes.
@@ -43,9 +43,7 @@ def from_arrays(
         attributes = _typed(attributes, types)
     names = NodeIds(ids) if ids is not None else NodeIds.numbered(_count(pairs, size, attributes))
     if size is not None and size != len(names):
-        raise InputError(
-            f"the adjacency is for {size:,} nodes, but there are {len(names):,}; give one row a node"
-        )
+        raise InputError(f"the adjacency is for {size:,} nodes, but there are {len(names):,}; give one row a node")
     _check_range(pairs, len(names))
     return build(
         pairs.astype(np.int64, copy=False),
@@ -71,11 +69,7 @@ def _typed(matrices: Mapping[str, Any], types: Categories | None) -> TypedAttrib
         matrix = matrices.get(name)
         if matrix is not None and _rows(matrix) != count:
             raise InputError(f"{_rows(matrix):,} rows of attributes for {count:,} nodes of type {name!r}")
-        parts.append(
-            TypeAttributes(
-                name, count, matrix if matrix is None or sp.issparse(matrix) else np.asarray(matrix)
-            )
-        )
+        parts.append(NodeType(name, count, matrix if matrix is None or sp.issparse(matrix) else np.asarray(matrix)))
     return TypedAttributes(types.codes, parts)
 
 
@@ -94,9 +88,7 @@ def _edges(edges: Any, weights: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]
     if edges.ndim != 2 or edges.shape[0] != edges.shape[1]:
         raise InputError(f"an adjacency must be square, but has the shape {edges.shape}")
     if weights is not None:
-        raise InputError(
-            "the data of a sparse adjacency are the weights; leave out weights=, or give an edge list"
-        )
+        raise InputError("the data of a sparse adjacency are the weights; leave out weights=, or give an edge list")
     check_sparse(edges, "an adjacency")
     pairs, data = edges_of(edges)
     return pairs, _checked_weights(data, len(pairs)), int(edges.shape[0])
@@ -134,12 +126,10 @@ def _checked_weights(weights: Any, count: int) -> npt.NDArray[Any]:
         return np.ones(count, dtype=np.float32)
     values = np.asarray(weights)
     if values.shape != (count,):
-        raise InputError(
-            f"weights have the shape {values.shape} for {count:,} edges; give one number an edge"
-        )
+        raise InputError(f"weights have the shape {values.shape} for {count:,} edges; give one number an edge")
     if values.dtype.kind not in "biuf":
         raise InputError(f"weights must be numbers, but are {values.dtype}")
-    # Left at their own precision: build looks for what a 32-bit float cannot hold and names it.
+    # Left at their own precision: build validation_points for what a 32-bit float cannot hold and names it.
     return values.astype(np.float64) if values.dtype.kind != "f" else values
 
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
-from glace.graph.sparse import check_sparse, narrowed
-from glace.graph.typed import TypedAttributes
+from glace.graph.node_types import TypedAttributes
 from glace.ids import NodeIds
+from glace.sparse import check_sparse, narrowed
 
 
 def checked_attributes(attributes: Any, ids: NodeIds) -> Any:
@@ -22,9 +22,7 @@ def checked_attributes(attributes: Any, ids: NodeIds) -> Any:
         return read_only(_checked_types(attributes))
     matrix = checked_matrix(attributes, ids)
     if matrix.shape[0] != len(ids):
-        raise InputError(
-            f"{matrix.shape[0]:,} rows of attributes for {len(ids):,} nodes; give one row a node"
-        )
+        raise InputError(f"{matrix.shape[0]:,} rows of attributes for {len(ids):,} nodes; give one row a node")
     return read_only(matrix)
 
 

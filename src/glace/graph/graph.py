@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from glace.disk import row_blocks
+from glace.blocks import row_blocks
+from glace.categories import Categories
 from glace.errors import InputError
+from glace.features.pipeline import FeaturePipeline
 from glace.graph.attributes import arrays_of, checked_attributes, read_only, row_sizes, storage_of
-from glace.graph.categories import Categories
-from glace.graph.recipe import Recipe
-from glace.graph.sparse import bad_weights, narrowed, places_of
-from glace.graph.typed import ByType, TypeAttributes, TypedAttributes, identity
+from glace.graph.node_types import ByType, NodeType, TypedAttributes, identity
 from glace.ids import NodeIds
+from glace.sparse import bad_weights, narrowed, places_of
 
 
 @dataclass(frozen=True)
-class Findings:
+class CleaningReport:
     """What was found and treated while a graph was made; every number counts one kind of thing."""
 
     duplicate_edges: int = 0
@@ -43,15 +43,13 @@ class Findings:
     missing_values: int = 0
     """Cells of mixed columns that are empty; a number is then the mean, any other one adds nothing to its row."""
     unknown_values: int = 0
-    """Categories that a recipe from elsewhere does not know; they add nothing to their rows."""
+    """Categories that a pipeline from elsewhere does not know; they add nothing to their rows."""
     distinct_columns: int = 0
     """Columns of categories in which no two nodes have the same; kept, but new nodes cannot share them either."""
 
     def lines(self) -> list[str]:
         """One readable line for each kind that occurred."""
-        return [
-            f"{_SAID[each.name]}: {count:,}" for each in fields(self) if (count := getattr(self, each.name))
-        ]
+        return [f"{_SAID[each.name]}: {count:,}" for each in fields(self) if (count := getattr(self, each.name))]
 
 
 _SAID = {
@@ -94,9 +92,9 @@ class Graph:
     directed: bool
     labels: Categories | None = None
     node_types: Categories | None = None
-    recipe: Recipe | None = None
+    pipeline: FeaturePipeline | None = None
     """How texts or mixed columns became the attributes, where they did; new rows go the same way."""
-    findings: Findings = field(default_factory=Findings)
+    cleaning_report: CleaningReport = field(default_factory=CleaningReport)
     """What was treated while this graph was made from data; nothing in a graph made from another one."""
     attribute_names: tuple[str, ...] | None = None
     """What the D columns are called, where they came with names."""
@@ -156,7 +154,7 @@ class Graph:
         """The attributes of each type that has its own; of one, if none has."""
         if isinstance(self.attributes, TypedAttributes):
             return ByType(self.attributes.parts, self.attributes.kinds, self.attributes.places)
-        only = TypeAttributes("", self.num_nodes, self.attributes, self.attribute_names, self.recipe)
+        only = NodeType("", self.num_nodes, self.attributes, self.attribute_names, self.pipeline)
         return ByType((only,))
 
     def edges(self) -> npt.NDArray[np.int64]:
@@ -177,12 +175,12 @@ class Graph:
     def with_edges(self, pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating]) -> "Graph":
         """The same nodes with these edges (each once, as `edges` gives them) in place of the old ones."""
         adjacency = adjacency_of(pairs, weights, self.num_nodes, self.directed)
-        return replace(self, adjacency=adjacency, findings=Findings(), mapped=None)
+        return replace(self, adjacency=adjacency, cleaning_report=CleaningReport(), mapped=None)
 
     def without_attributes(self) -> "Graph":
         """The same nodes and edges, each node known by its identity alone."""
         mapped = self.mapped and replace(self.mapped, fingerprint=None)
-        return replace(self, attributes=None, attribute_names=None, recipe=None, mapped=mapped)
+        return replace(self, attributes=None, attribute_names=None, pipeline=None, mapped=mapped)
 
     def known_edges(self, symmetric: bool) -> sp.csr_array:
         """(n, n) CSR of the pairs that are no missing edges: by a symmetric measure, whichever way an edge points."""
@@ -241,7 +239,7 @@ class Graph:
             ids=self.ids.take(nodes),
             labels=self.labels.take(nodes) if self.labels else None,
             node_types=self.node_types.take(nodes) if self.node_types else None,
-            findings=Findings(),
+            cleaning_report=CleaningReport(),
             mapped=None,
         )
 
@@ -287,12 +285,12 @@ def adjacency_of(
 
 def _merged(
     pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating], num_nodes: int, directed: bool
-) -> tuple[sp.csr_array, Findings]:
+) -> tuple[sp.csr_array, CleaningReport]:
     """`adjacency_of`, and how many edges were repeated or had unequal directions."""
     shape = (num_nodes, num_nodes)
     matrix = sp.csr_array((weights.astype(np.float32), (pairs[:, 0], pairs[:, 1])), shape=shape)
     matrix.sum_duplicates()
-    found = Findings(duplicate_edges=len(pairs) - int(matrix.nnz))
+    found = CleaningReport(duplicate_edges=len(pairs) - int(matrix.nnz))
     if not directed:
         matrix, unequal = _symmetric(matrix)
         found = replace(found, unequal_directions=unequal)
@@ -319,9 +317,7 @@ def larger_of(matrix: sp.csr_array, reverse: sp.csr_array) -> tuple[sp.csr_array
 def check_sums(adjacency: sp.csr_array) -> None:
     """Raise unless the weights of repeated edges have finite sums."""
     if not np.isfinite(adjacency.data).all():
-        raise InputError(
-            "the weights of a repeated edge add up to more than a 32-bit float holds; scale them"
-        )
+        raise InputError("the weights of a repeated edge add up to more than a 32-bit float holds; scale them")
 
 
 def build(
@@ -333,8 +329,8 @@ def build(
     directed: bool,
     labels: Categories | None = None,
     node_types: Categories | None = None,
-    recipe: Recipe | None = None,
-    findings: Findings | None = None,
+    pipeline: FeaturePipeline | None = None,
+    cleaning_report: CleaningReport | None = None,
     attribute_names: tuple[str, ...] | None = None,
 ) -> Graph:
     """The door all makers go through: checks the parts, treats what needs treatment, counts it."""
@@ -351,8 +347,8 @@ def build(
         if categories is not None and len(categories) != count:
             raise InputError(f"{len(categories):,} {name} for {count:,} nodes; give one for each node")
     degree = np.diff(adjacency.indptr) + (np.bincount(adjacency.indices, minlength=count) if directed else 0)
-    findings = replace(
-        findings or Findings(),
+    cleaning_report = replace(
+        cleaning_report or CleaningReport(),
         duplicate_edges=merged.duplicate_edges,
         unequal_directions=merged.unequal_directions,
         self_loops=int(loops.sum()),
@@ -360,7 +356,7 @@ def build(
         empty_attribute_rows=0 if features is None else int((row_sizes(features) == 0).sum()),
     )
     assert attribute_names is None or (features is not None and len(attribute_names) == features.shape[1])
-    return Graph(adjacency, features, ids, directed, labels, node_types, recipe, findings, attribute_names)
+    return Graph(adjacency, features, ids, directed, labels, node_types, pipeline, cleaning_report, attribute_names)
 
 
 def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integer], ids: NodeIds) -> None:

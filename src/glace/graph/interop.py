@@ -62,19 +62,14 @@ def _check_ids(nodes: list[Any]) -> None:
             return
     kinds = ", ".join(sorted({type(node).__name__ for node in nodes}))
     raise InputError(
-        f"node ids must be all str or all int, but are {kinds}; "
-        "rename them with networkx.relabel_nodes(graph, str)"
+        f"node ids must be all str or all int, but are {kinds}; rename them with networkx.relabel_nodes(graph, str)"
     )
 
 
 def _networkx_edges(graph: Any, nodes: list[Any], weight: str | None) -> tuple[Any, Any]:
     number = {node: place for place, node in enumerate(nodes)}
-    listed = (
-        list(graph.edges(data=weight, default=1)) if weight else [(*edge[:2], 1) for edge in graph.edges()]
-    )
-    pairs = np.array(
-        [(number[source], number[target]) for source, target, _ in listed], dtype=np.int64
-    ).reshape(-1, 2)
+    listed = list(graph.edges(data=weight, default=1)) if weight else [(*edge[:2], 1) for edge in graph.edges()]
+    pairs = np.array([(number[source], number[target]) for source, target, _ in listed], dtype=np.int64).reshape(-1, 2)
     if not graph.is_directed():
         pairs.sort(axis=1)  # parallel edges must be written alike to add up
     return pairs, np.array([_weight(each) for each in listed], dtype=np.float64)
@@ -85,17 +80,13 @@ def _weight(edge: tuple[Any, Any, Any]) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as problem:
-        raise InputError(
-            f"edge {source!r} to {target!r} has the weight {value!r}; wanted a number"
-        ) from problem
+        raise InputError(f"edge {source!r} to {target!r} has the weight {value!r}; wanted a number") from problem
 
 
 def _vectors(graph: Any, nodes: list[Any], name: str) -> npt.NDArray[Any]:
     for node in nodes:
         if graph.nodes[node].get(name) is None:
-            raise InputError(
-                f"node {node!r} has no {name!r}; give every node its vector, or leave out attributes"
-            )
+            raise InputError(f"node {node!r} has no {name!r}; give every node its vector, or leave out attributes")
     rows = [_numpy(graph.nodes[node][name], f"{name!r} of node {node!r}") for node in nodes]
     for node, row in zip(nodes, rows, strict=True):
         if row.ndim != 1 or row.shape != rows[0].shape:
@@ -122,9 +113,7 @@ def _pyg_attributes(features: Any) -> Any:
     if not (getattr(features, "is_sparse", False) or getattr(features, "is_sparse_csr", False)):
         return _numpy(features, "x")
     entries = features.detach().cpu().to_sparse_coo().coalesce()
-    return sp.coo_array(
-        (entries.values().numpy(), tuple(entries.indices().numpy())), shape=tuple(entries.shape)
-    )
+    return sp.coo_array((entries.values().numpy(), tuple(entries.indices().numpy())), shape=tuple(entries.shape))
 
 
 def _pyg_weights(data: Any) -> npt.NDArray[Any] | None:
@@ -137,8 +126,7 @@ def _pyg_weights(data: Any) -> npt.NDArray[Any] | None:
         return values[:, 0]
     if values.ndim != 1:
         raise InputError(
-            f"edge_attr has the shape {values.shape}, but an edge has one weight; "
-            "set edge_weight, or remove edge_attr"
+            f"edge_attr has the shape {values.shape}, but an edge has one weight; set edge_weight, or remove edge_attr"
         )
     return values
 
@@ -150,7 +138,5 @@ def _pyg_labels(classes: Any) -> list[int | None] | None:
     if codes.ndim == 2 and codes.shape[1] == 1:
         codes = codes[:, 0]
     if codes.ndim != 1 or codes.dtype.kind not in "iu":
-        raise InputError(
-            f"y must be one integer class a node, but is {codes.dtype} of shape {codes.shape}; remove it"
-        )
+        raise InputError(f"y must be one integer class a node, but is {codes.dtype} of shape {codes.shape}; remove it")
     return [code if code >= 0 else None for code in codes.tolist()]

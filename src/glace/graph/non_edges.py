@@ -84,9 +84,7 @@ def _typed_non_edges(
 def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pairs], kind: str) -> Pairs:
     """`count` distinct pairs of what `draw` draws that are no edges; of such pairs there are `possible`."""
     if possible < count:
-        raise InputError(
-            f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are wanted"
-        )
+        raise InputError(f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are wanted")
     found, rounds = np.empty((0, 2), dtype=np.int64), 0
     while len(found) < count:
         drawn = draw(2 * count + 16)

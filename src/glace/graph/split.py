@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glace.archive import Member, read_members
 from glace.errors import FormatError, InputError
-from glace.files import existing
 from glace.graph.graph import Graph
 from glace.graph.non_edges import Pairs, distinct_pairs, hidden_non_edges, sample_non_edges
 from glace.graph.thinning import Removable, without_pairs
+from glace.storage.archive import Member, read_members
+from glace.storage.files import existing
 
-ANOTHER_SHARE = "another share, or none (validation_share=0)"
+ANOTHER_SHARE = "another share, or none (validation_fraction=0)"
 SPLIT_MEMBERS = ("train_edges", "val_edges", "val_ground_truth", "test_edges", "test_ground_truth")
 
 
@@ -91,7 +91,7 @@ def hold_out(
 
 
 def split_edges(
-    graph: Graph, generator: np.random.Generator, validation_share: float = 0.05, test_share: float = 0.15
+    graph: Graph, generator: np.random.Generator, validation_fraction: float = 0.05, test_share: float = 0.15
 ) -> Split:
     """Edges drawn evenly for validation and for the test, the rest for training.
 
@@ -100,9 +100,9 @@ def split_edges(
     evenly among all pairs that are no edge of the whole graph: pairs without order, or with it if the
     graph is directed. No non-edge is in both parts.
     """
-    _check_share(validation_share, "for validation")
+    _check_share(validation_fraction, "for validation")
     _check_share(test_share, "for the test")
-    train, (validation, test) = _parted(graph, [validation_share, test_share], generator, "other shares")
+    train, (validation, test) = _parted(graph, [validation_fraction, test_share], generator, "other shares")
     return Split(train, validation, test)
 
 
@@ -145,9 +145,7 @@ def _parted_on_disk(
     return without_pairs(graph, gone), HeldOut(edges, sample_non_edges(graph, len(edges), generator))
 
 
-def _check_enough(
-    shares: Sequence[float], wanted: Sequence[int], pairs: int, removable: int, instead: str
-) -> None:
+def _check_enough(shares: Sequence[float], wanted: Sequence[int], pairs: int, removable: int, instead: str) -> None:
     if min(wanted) < 1 or sum(wanted) > removable:
         raise InputError(
             f"cannot hold out {_sum_of(shares, '.0%')} of {pairs:,} edges ({_sum_of(wanted, ',')}): while "
@@ -219,9 +217,7 @@ def _pairs(members: dict[str, Member], name: str, graph: Graph) -> Pairs:
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(f"{name} has the shape {pairs.shape}; wanted rows of two node numbers")
     outside = (pairs < 0) | (pairs >= graph.num_nodes)
-    _refuse(
-        np.asarray(outside.any(axis=1)), pairs, name, f"wanted node numbers from 0 to {graph.num_nodes - 1:,}"
-    )
+    _refuse(np.asarray(outside.any(axis=1)), pairs, name, f"wanted node numbers from 0 to {graph.num_nodes - 1:,}")
     pairs = pairs.astype(np.int64)
     _refuse(np.asarray(pairs[:, 0] == pairs[:, 1]), pairs, name, "wanted two different nodes")
     return pairs
@@ -290,9 +286,7 @@ def _described(graph: Graph) -> npt.NDArray[np.bool_]:
     return np.full(graph.num_nodes, has[0]) if types.kinds is None else has[types.kinds]
 
 
-def _hidden_last(
-    described: npt.NDArray[np.bool_], share: float, generator: np.random.Generator
-) -> tuple[Pairs, int]:
+def _hidden_last(described: npt.NDArray[np.bool_], share: float, generator: np.random.Generator) -> tuple[Pairs, int]:
     """The nodes, visible ones first and both kinds in their order; and how many are visible.
 
     So many of the nodes that are `described`, (n,), are hidden.

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from glace.disk import BLOCK, blocks, scratch
-from glace.graph.graph import Findings, Graph, Mapped
-from glace.graph.sparse import assembled, entry_blocks, places_of
+from glace.blocks import BLOCK, blocks
+from glace.graph.graph import CleaningReport, Graph, Mapped
+from glace.sparse import assembled, entry_blocks, places_of
+from glace.storage.mapped import scratch
 
 ENTRIES = BLOCK // 4
 """Entries looked at in one go: each takes some 100 bytes in passing."""
@@ -77,7 +78,7 @@ def without_pairs(graph: Graph, pairs: Pairs) -> Graph:
     both = np.concatenate([pairs, pairs[:, ::-1]])
     neighbors = _without(graph.neighborhoods(), both) if graph.directed else None
     adjacency = _without(graph.adjacency, both)
-    return replace(graph, adjacency=adjacency, findings=Findings(), mapped=Mapped(neighbors=neighbors))
+    return replace(graph, adjacency=adjacency, cleaning_report=CleaningReport(), mapped=Mapped(neighbors=neighbors))
 
 
 def _without(matrix: sp.csr_array, pairs: Pairs) -> sp.csr_array:

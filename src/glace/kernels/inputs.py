@@ -15,7 +15,7 @@ from glace.kernels.mixing import GOLDEN, mixed
 
 @compiled
 def uniform(seed: Any, row: Any, entry: Any) -> Any:
-    """A number from 0 to 1 that looks random, made of its three arguments."""
+    """A number from 0 to 1 that validation_points random, made of its three arguments."""
     x = np.uint64(seed) + np.uint64(row) * GOLDEN + np.uint64(entry) * np.uint64(0xD1342543DE82EF95)
     return np.float64(mixed(x) >> np.uint64(11)) / 9007199254740992.0
 

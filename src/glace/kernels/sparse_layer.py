@@ -92,7 +92,7 @@ def _sorted(found: Any, slots: Any) -> Any:
 
 
 @compiled
-def scaled_rows(
+def rmsprop_rows(
     touched: Any,
     start: Any,
     batch_row: Any,
@@ -156,7 +156,7 @@ def adam_rows(
 ) -> None:
     """One Adam step on the touched rows of `weight` and of both moments, in place.
 
-    Gradients are those of `scaled_rows`. Lazy: rows that no batch entry touched keep their moments as they are.
+    Gradients are those of `rmsprop_rows`. Lazy: rows that no batch entry touched keep their moments as they are.
     `rate` and `damping` hold the bias corrections: rate = lr / (1 - b1^t) and damping = sqrt(1 - b2^t).
     """
     b1, b2 = betas[0], betas[1]

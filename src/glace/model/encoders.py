@@ -1,190 +1,193 @@
-"""Input layers: rows of attributes to `hidden` numbers."""
+"""What parts are built of: modules from rows of attributes to `hidden` numbers.
 
+Each is called with a matrix and the numbers of the wanted rows of it, as input layers are.
+"""
+
+import copy
+import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from glace.kernels import sparse_layer
+from glace.config.encoders import MLP, CustomEncoder, Identity, Image, Part
+from glace.errors import InputError
+from glace.model.heads import Linear
+from glace.model.input_layers import InputShape, NodeIndex, input_layer, xavier_uniform
 
-NodeNumbers = npt.NDArray[np.int64]
-
-
-class InputShape(NamedTuple):
-    """What nodes look like to a network: D attributes, sparse or dense, and beside them their neighbours' mean.
-
-    Sparse ones may be `hashed` into so many columns; 0 if they are not. `by_node`: nodes have no attributes, and
-    each is known by a column of its own.
-    """
-
-    width: int
-    sparse: bool
-    neighbors: bool = False
-    hashed: int = 0
-    by_node: bool = False
-
-    @property
-    def part(self) -> int:
-        """Columns of a node's own attributes, and again of its neighbours'."""
-        return self.hashed or self.width
-
-    @property
-    def columns(self) -> int:
-        """Numbers in a row of input."""
-        return self.part * (2 if self.neighbors else 1)
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "elu": nn.ELU,
+    "silu": nn.SiLU,
+    "tanh": nn.Tanh,
+    "linear": nn.Identity,
+}
+KERNEL = 3
 
 
-class TorchSparseInput(nn.Module):
-    """W x + b for sparse x by torch alone, on any device; the gradient of W is a sparse tensor of the touched rows."""
+def tower(
+    part: Part,
+    shape: InputShape,
+    hidden: int,
+    generator: np.random.Generator,
+    compiled: bool = True,
+    own: nn.Module | None = None,
+) -> nn.Module:
+    """The module of a part, for attributes of this shape; of the user's `own` module a copy is trained."""
+    if isinstance(part, CustomEncoder):
+        assert own is not None
+        return CustomEncoderModule(copy.deepcopy(own), hidden)
+    if isinstance(part, Image):
+        return ImageEncoder(part, hidden, generator)
+    if isinstance(part, Identity) or not part.layers:
+        return input_layer(shape, hidden, generator, compiled)
+    return MLPEncoder(part, shape, hidden, generator, compiled)
 
-    def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
+
+def draws_or_has_modes(part: Part) -> bool:
+    """Whether what the module gives in training is another thing than what it gives afterwards."""
+    return isinstance(part, CustomEncoder) or (
+        isinstance(part, MLP) and bool(part.dropout or part.normalization == "batch")
+    )
+
+
+class MLPEncoder(nn.Module):
+    """The input layer and others after it, each with what stands between two of them."""
+
+    def __init__(
+        self, part: MLP, shape: InputShape, hidden: int, generator: np.random.Generator, compiled: bool
+    ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(xavier_uniform(width, hidden, generator))
-        self.bias = nn.Parameter(torch.zeros(hidden))
-        self.by_node = False
+        widths = [*part.layers, hidden]
+        self.first = input_layer(shape, widths[0], generator, compiled)
+        rest: list[nn.Module] = []
+        for width, out in itertools.pairwise(widths):
+            rest += [*_between(part, width), Linear(width, out, generator)]
+        self.rest = nn.Sequential(*rest)
 
-    def forward(self, attributes: sp.csr_array, rows: NodeNumbers) -> Tensor:
+    def forward(self, attributes: Any, rows: NodeIndex) -> Tensor:
         """(R, hidden) for the wanted rows of the attributes."""
-        wanted = attributes[rows]
-        columns, starts = (part.astype(np.int64) for part in (wanted.indices, wanted.indptr[:-1]))
-        columns, starts, values = (
-            torch.from_numpy(part).to(self.weight.device) for part in (columns, starts, wanted.data)
-        )
-        bags = functional.embedding_bag(
-            columns, self.weight, starts, mode="sum", sparse=True, per_sample_weights=values
-        )
-        return bags + self.bias
-
-    def was_used(self) -> bool:
-        """Whether any row went through it since the last step: a batch may have no node of its type."""
-        return self.weight.grad is not None
+        with _one_as_afterwards(self.rest, len(rows)):
+            found: Tensor = self.rest(self.first(attributes, rows))
+        return found
 
 
-class SparseInput(nn.Module):
-    """W x + b for sparse x through compiled kernels; W is trained by rows, outside autograd.
+def _between(part: MLP, width: int) -> list[nn.Module]:
+    normalizations: dict[str, list[nn.Module]] = {
+        "none": [],
+        "layer": [nn.LayerNorm(width)],
+        "batch": [nn.BatchNorm1d(width)],
+    }
+    dropout = [nn.Dropout(part.dropout)] if part.dropout else []
+    return [*normalizations[part.normalization], ACTIVATIONS[part.activation](), *dropout]
 
-    `weight` is (D, hidden). The backward pass does not make a gradient of that size: it leaves in
-    `pending` what is needed to compute the gradient of the touched rows only.
-    """
 
-    def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
+@contextmanager
+def _one_as_afterwards(module: nn.Module, rows: int) -> Iterator[None]:
+    """Have a single row of a batch go as after training: of one, batch normalization can tell no deviation."""
+    modes = [(each, each.training) for each in module.modules()] if rows == 1 else []
+    if modes:
+        module.eval()
+    yield
+    for each, training in modes:
+        each.training = training
+
+
+class ImageEncoder(nn.Module):
+    """Convolutions, each with a ReLU and a halving of the image while there is something to halve."""
+
+    def __init__(self, part: Image, hidden: int, generator: np.random.Generator) -> None:
         super().__init__()
-        self.weight = nn.Parameter(xavier_uniform(width, hidden, generator), requires_grad=False)
-        self.bias = nn.Parameter(torch.zeros(hidden))
-        self.by_node = False
-        self.pending: tuple[sp.csr_array, NodeNumbers, Tensor] | None = None
-        self._slots = np.full(width, -1, dtype=np.int64)
+        self.shape = part.shape
+        channels, height, width = part.shape
+        steps: list[nn.Module] = []
+        for filters in part.filters:
+            steps += [_convolution(channels, filters, generator), nn.ReLU()]
+            channels = filters
+            if min(height, width) > 1:
+                steps.append(nn.MaxPool2d(2))
+                height, width = height // 2, width // 2
+        self.steps = nn.Sequential(*steps, nn.Flatten())
+        self.last = Linear(channels * height * width, hidden, generator)
 
-    def forward(self, attributes: sp.csr_array, rows: NodeNumbers) -> Tensor:
-        """(R, hidden) for the wanted rows of the attributes."""
-        product: Tensor = _SparseProduct.apply(self.bias, self, attributes, rows)  # type: ignore[no-untyped-call]
-        return product
-
-    def was_used(self) -> bool:
-        """Whether any row went through it since the last step: a batch may have no node of its type."""
-        return self.pending is not None
-
-    def touched(self) -> "Touched":
-        """The rows of `weight` that the last backward pass touched, and what their gradient is made of."""
-        assert self.pending is not None, "a backward pass comes first"
-        attributes, rows, upstream = self.pending
-        self.pending = None
-        numbers, start, batch_row, value = sparse_layer.by_column(
-            attributes.indptr, attributes.indices, attributes.data, rows, self._slots
-        )
-        return Touched(numbers, start, batch_row, value, upstream.numpy())
+    def forward(self, attributes: Any, rows: NodeIndex) -> Tensor:
+        """(R, hidden) for the images in the wanted rows of the attributes."""
+        pixels = dense_rows(attributes, rows).to(self.last.bias.device)
+        found: Tensor = self.last(self.steps(pixels.reshape(-1, *self.shape)))
+        return found
 
 
-class Touched(NamedTuple):
-    """Rows `numbers` (C,) of a weight; row c has the gradient sum of value * upstream[batch_row].
-
-    The sum is over the entries start[c] to start[c + 1].
-    """
-
-    numbers: NodeNumbers
-    start: NodeNumbers
-    batch_row: npt.NDArray[np.int32]
-    value: npt.NDArray[np.float32]
-    upstream: npt.NDArray[np.float32]
-
-    def gradient(self) -> npt.NDArray[np.float32]:
-        """(C, hidden): written out, as training never needs it; kernels make it row by row."""
-        shape = (len(self.numbers), len(self.upstream))
-        entries = sp.csr_array((self.value, self.batch_row, self.start), shape=shape)
-        return np.asarray(entries @ self.upstream)
+def _convolution(channels: int, filters: int, generator: np.random.Generator) -> nn.Conv2d:
+    # Without torch's own draws, which would take from its global generator.
+    made: nn.Conv2d = nn.utils.skip_init(  # type: ignore[no-untyped-call]
+        nn.Conv2d, channels, filters, KERNEL, padding=KERNEL // 2
+    )
+    weight = xavier_uniform(channels * KERNEL**2, filters, generator).T.reshape(made.weight.shape)
+    with torch.no_grad():
+        made.weight.copy_(weight)
+        assert made.bias is not None
+        made.bias.zero_()
+    return made
 
 
-class _SparseProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, bias: Tensor, layer: SparseInput, attributes: sp.csr_array, rows: NodeNumbers
-    ) -> Tensor:
-        # torch aligns its memory for the matrix products that follow; numpy does not, and bits could differ.
-        out = torch.empty(len(rows), len(bias))
-        sparse_layer.product(
-            attributes.indptr,
-            attributes.indices,
-            attributes.data,
-            rows,
-            layer.weight.detach().numpy(),
-            bias.detach().numpy(),
-            out.numpy(),
-        )
-        ctx.layer, ctx.inputs = layer, (attributes, rows)
-        return out
+class CustomEncoderModule(nn.Module):
+    """A user's module, which gets a batch as a dense tensor (R, D) and gives (R, hidden)."""
 
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> Any:
-        gradient = upstream[0].contiguous()
-        # One use a step: a second would need its gradient added to the first, which nothing here does.
-        assert ctx.layer.pending is None, "`touched` comes between two backward passes"
-        ctx.layer.pending = (*ctx.inputs, gradient)
-        return gradient.sum(0), None, None, None
+    where: Tensor
 
-
-class DenseInput(nn.Module):
-    """W x + b for dense x."""
-
-    def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
+    def __init__(self, module: nn.Module, hidden: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(xavier_uniform(width, hidden, generator))
-        self.bias = nn.Parameter(torch.zeros(hidden))
+        self.module, self.hidden = module, hidden
+        self.register_buffer("where", torch.empty(0), persistent=False)
 
-    def forward(self, attributes: npt.NDArray[np.float32], rows: NodeNumbers) -> Tensor:
-        """(R, hidden) for the wanted rows of the attributes."""
-        wanted = torch.from_numpy(np.ascontiguousarray(attributes[rows])).to(self.weight.device)
-        return wanted @ self.weight + self.bias
-
-
-InputLayer = SparseInput | TorchSparseInput | DenseInput
-
-
-def input_layer(
-    shape: InputShape, hidden: int, generator: np.random.Generator, compiled: bool = True
-) -> InputLayer:
-    """The layer that fits attributes of this shape, by `compiled` kernels for the CPU or by torch alone."""
-    if not shape.sparse:
-        return DenseInput(shape.columns, hidden, generator)
-    kind = SparseInput if compiled else TorchSparseInput
-    layer = kind(shape.columns, hidden, generator)
-    layer.by_node = shape.by_node
-    return layer
+    def forward(self, attributes: Any, rows: NodeIndex) -> Tensor:
+        """What the module gives for the wanted rows of the attributes."""
+        with _one_as_afterwards(self.module, len(rows)):
+            found: Any = self.module(dense_rows(attributes, rows).to(self.where.device))
+        check_answer(found, len(rows), self.hidden, f"the encoder was given {len(rows):,} rows")
+        answer: Tensor = found
+        return answer
 
 
-def sparse_inputs(network: nn.Module) -> Iterator[tuple[str, SparseInput | TorchSparseInput]]:
-    """Every sparse input layer of a network, with its name."""
-    for name, module in network.named_modules():
-        if isinstance(module, SparseInput | TorchSparseInput):
-            yield name, module
+def dense_rows(attributes: Any, rows: NodeIndex) -> Tensor:
+    """(R, D) the wanted rows as a dense tensor."""
+    wanted = attributes[rows]
+    dense: npt.NDArray[np.float32] = wanted.toarray() if sp.issparse(wanted) else np.ascontiguousarray(wanted)
+    return torch.from_numpy(dense)
 
 
-def xavier_uniform(fan_in: int, fan_out: int, generator: np.random.Generator) -> Tensor:
-    """(fan_in, fan_out) weights within +- sqrt(6 / (fan_in + fan_out))."""
-    bound = (6 / (fan_in + fan_out)) ** 0.5
-    values = generator.random((fan_in, fan_out), dtype=np.float32)
-    return torch.from_numpy((values * 2 - 1) * np.float32(bound)).clone()
+def check_own(module: nn.Module, attributes: Any, hidden: int, whose: str) -> None:
+    """Try a user's module on some rows of attributes; one clear error if it cannot be trained with."""
+    rows = np.arange(min(attributes.shape[0], 4))
+    given = f"{whose} was given {len(rows)} rows of {attributes.shape[1]:,} attributes"
+    for name, value in module.state_dict().items():
+        if value.dtype == torch.bfloat16:
+            raise InputError(f"{whose} has {name} in bfloat16, which files cannot hold; make it float32")
+    try:
+        with torch.no_grad():
+            found: Any = copy.deepcopy(module).eval()(dense_rows(attributes, rows))
+    except Exception as problem:  # whatever a user's code may raise
+        wanted = _wanted(len(rows), hidden)
+        raise InputError(f"{given} and raised {type(problem).__name__}: {problem}; {wanted}") from problem
+    check_answer(found, len(rows), hidden, given)
+    if not torch.isfinite(found).all():
+        wanted = _wanted(len(rows), hidden)
+        raise InputError(f"{given} and gave numbers that are not finite (NaN or infinite); {wanted}")
+
+
+def check_answer(found: Any, rows: int, hidden: int, given: str) -> None:
+    """Raise unless a user's module gave what is wanted of it."""
+    if not isinstance(found, Tensor):
+        raise InputError(f"{given} and gave {type(found).__name__}; {_wanted(rows, hidden)}")
+    if found.shape != (rows, hidden) or found.dtype != torch.float32:
+        raise InputError(f"{given} and gave {found.dtype} of shape {tuple(found.shape)}; {_wanted(rows, hidden)}")
+
+
+def _wanted(rows: int, hidden: int) -> str:
+    return f"wanted a float32 tensor of shape ({rows}, {hidden}): hidden={hidden} finite numbers a row"

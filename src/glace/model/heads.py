@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glace.gaussian.dissimilarity import Gaussian
-from glace.model.encoders import xavier_uniform
+from glace.model.input_layers import xavier_uniform
 
 VARIANCE_FLOOR = 1e-2
 """Added to every variance. ELU + 1 comes arbitrarily close to 0, and between close and very narrow Gaussians

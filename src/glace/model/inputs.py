@@ -8,19 +8,19 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.kernels import inputs as kernels
-from glace.model.encoders import InputShape, NodeNumbers
+from glace.model.input_layers import InputShape, NodeIndex
 
 NEIGHBORS_A_STEP = 5
 """Most neighbours a node's mean is taken over in one step of training; all of them where nodes are embedded.
 Hubs would else cost as much as all the rest, and a mean over a few others each time does not overfit."""
 
 
-Means = tuple[NodeNumbers, NodeNumbers, npt.NDArray[np.float32]]
+Means = tuple[NodeIndex, NodeIndex, npt.NDArray[np.float32]]
 """(start, neighbour, share): what the means of some nodes' neighbours are made of, as rows of a CSR matrix."""
 
 
 @dataclass(frozen=True)
-class Veil:
+class InputMask:
     """What is hidden from the encoders, as in a step of training.
 
     `dropout` is the share of attributes and `neighbor_dropout` the share of nodes whose neighbours are left
@@ -31,7 +31,7 @@ class Veil:
     seed: int
     dropout: float
     neighbor_dropout: float
-    pairs: NodeNumbers
+    pairs: NodeIndex
     neighbors: int = NEIGHBORS_A_STEP
 
 
@@ -49,7 +49,7 @@ class NodeInputs(Protocol):
 
     def __len__(self) -> int: ...
 
-    def rows(self, nodes: NodeNumbers, veil: Veil | None = None) -> Any:
+    def rows(self, nodes: NodeIndex, mask: InputMask | None = None) -> Any:
         """What the encoders are given of these nodes."""
 
 
@@ -59,9 +59,7 @@ class Inputs:
     `adjacency` is None where the encoders see no neighbours, or where nodes have none.
     """
 
-    def __init__(
-        self, shape: InputShape, attributes: Any, adjacency: sp.csr_array | None, scaling: Scaling
-    ) -> None:
+    def __init__(self, shape: InputShape, attributes: Any, adjacency: sp.csr_array | None, scaling: Scaling) -> None:
         self.shape, self.attributes, self.scaling = shape, attributes, scaling
         self.adjacency = no_edges(attributes.shape[0]) if adjacency is None else adjacency
         self._slots = np.full(shape.columns if shape.sparse else 0, -1, dtype=np.int64)
@@ -69,18 +67,18 @@ class Inputs:
     def __len__(self) -> int:
         return int(self.attributes.shape[0])
 
-    def rows(self, nodes: NodeNumbers, veil: Veil | None = None) -> Any:
+    def rows(self, nodes: NodeIndex, mask: InputMask | None = None) -> Any:
         """(R, `shape.columns`) for these nodes, sparse as the attributes are."""
-        dropout, seed = (0.0, 0) if veil is None else (veil.dropout, veil.seed)
+        dropout, seed = (0.0, 0) if mask is None else (mask.dropout, mask.seed)
         if not self.shape.neighbors:
             return self.own(nodes, dropout, seed)
-        neighbours = found_neighbours(self.adjacency, nodes, veil)
+        neighbours = found_neighbours(self.adjacency, nodes, mask)
         if self.shape.sparse:
             return self._sparse(nodes, neighbours, self.shape.part, dropout, seed)
         parts = [self._scaled(self.attributes[nodes]), self._dense_means(neighbours)]
         return _some_hidden(np.concatenate(parts, axis=1), dropout, seed)
 
-    def own(self, nodes: NodeNumbers, dropout: float, seed: int) -> Any:
+    def own(self, nodes: NodeIndex, dropout: float, seed: int) -> Any:
         """(R, `shape.part`): the attributes of these nodes alone, a share of them hidden."""
         if self.shape.sparse:
             return self._sparse(nodes, _no_means(len(nodes)), self.shape.part, dropout, seed)
@@ -93,9 +91,7 @@ class Inputs:
             return self._sparse(nobody, neighbours, 0, dropout, seed)
         return _some_hidden(self._dense_means(neighbours), dropout, seed)
 
-    def _sparse(
-        self, nodes: NodeNumbers, neighbours: Means, shift: int, dropout: float, seed: int
-    ) -> sp.csr_array:
+    def _sparse(self, nodes: NodeIndex, neighbours: Means, shift: int, dropout: float, seed: int) -> sp.csr_array:
         start, column, value = kernels.joined(
             _arrays(self.attributes),
             shift,
@@ -125,10 +121,10 @@ class Inputs:
         return (rows - self.scaling.shift) * self.scaling.factor
 
 
-def found_neighbours(adjacency: sp.csr_array, nodes: NodeNumbers, veil: Veil | None) -> Means:
+def found_neighbours(adjacency: sp.csr_array, nodes: NodeIndex, mask: InputMask | None) -> Means:
     """What the means of these nodes' neighbours are made of."""
-    pairs = np.empty((0, 2), np.int64) if veil is None else veil.pairs
-    limits = (0, 0.0, 0) if veil is None else (veil.neighbors, veil.neighbor_dropout, veil.seed)
+    pairs = np.empty((0, 2), np.int64) if mask is None else mask.pairs
+    limits = (0, 0.0, 0) if mask is None else (mask.neighbors, mask.neighbor_dropout, mask.seed)
     found: Means = kernels.neighbours(_arrays(adjacency), nodes, partners(nodes, pairs), *limits)
     return found
 
@@ -145,7 +141,7 @@ def _some_hidden(rows: npt.NDArray[np.float32], dropout: float, seed: int) -> np
     return rows * (kept.astype(np.float32) / np.float32(1 - dropout))
 
 
-def partners(nodes: NodeNumbers, pairs: NodeNumbers) -> tuple[NodeNumbers, NodeNumbers]:
+def partners(nodes: NodeIndex, pairs: NodeIndex) -> tuple[NodeIndex, NodeIndex]:
     """(start, partner): for each of the sorted nodes, the other ends of its pairs, as rows of a CSR matrix."""
     own, other = pairs.ravel(), pairs[:, ::-1].ravel()
     place = np.searchsorted(nodes, own)

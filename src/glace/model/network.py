@@ -10,16 +10,16 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from glace.config.encoders import Image
+from glace.config.model import ModelConfig
 from glace.gaussian.dissimilarity import Gaussian, concatenated, named, stacked
-from glace.model.config import ModelConfig
-from glace.model.encoders import NodeNumbers, input_layer
+from glace.model.encoders import check_own, draws_or_has_modes, tower
 from glace.model.heads import GaussianHead, PointHead
-from glace.model.inputs import Inputs, NodeInputs, Veil
-from glace.model.kinds import Kind, empty_of, is_plain, joined
-from glace.model.parts import Image
-from glace.model.scaling import Scale
-from glace.model.towers import check_own, draws_or_has_modes, tower
-from glace.model.typed import Codes, TypedInputs, TypedTower
+from glace.model.input_layers import NodeIndex, input_layer
+from glace.model.inputs import InputMask, Inputs, NodeInputs
+from glace.model.node_types import Kind, empty_of, is_plain, joined
+from glace.model.scaling import StandardScaling
+from glace.model.typed import Codes, TypedEncoder, TypedInputs
 from glace.rng import Streams
 
 ENCODE_ROWS = 4096
@@ -42,7 +42,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.input, self.heads, self.shares, self.relu = source, nn.ModuleList(heads), shares, relu
 
-    def forward(self, inputs: Any, rows: NodeNumbers) -> Gaussian:
+    def forward(self, inputs: Any, rows: NodeIndex) -> Gaussian:
         """The Gaussians of the wanted rows of the input."""
         u = self.input(inputs, rows)
         pieces = (torch.relu(u) if self.relu else u).split(self.shares, dim=1)
@@ -67,13 +67,13 @@ class Network(nn.Module):
     ) -> None:
         super().__init__()
         self.config, self.measure = config, named(dissimilarity)
-        self.neighbors = config.neighbors == "mean"
+        self.neighbors = config.neighbor_features == "mean"
         self.kinds = joined(kinds) if self.neighbors else tuple(kinds)
         self.device, self.compiled = torch.device(device), compiled
         self.gaussian = self.measure.needs_variance
         self.parts = ("first", "second") if config.proximity == "both" else (config.proximity,)
         roles = [*self.parts, "context"] if "second" in self.parts else self.parts
-        self.dims = shared_out(config.dim, config.members)
+        self.dims = shared_out(config.dim, config.ensemble_size)
         self.groups = equal_groups(self.dims)
         self.encoders = nn.ModuleDict({role: self._encoder(role, streams) for role in roles})
         # What draws numbers, or computes otherwise in training, is told when that is.
@@ -83,18 +83,18 @@ class Network(nn.Module):
         start = (OFFSET_START if self.gaussian else 0.0) if learned else float(config.offset)
         self.offsets = nn.ParameterDict(
             {
-                part: nn.Parameter(torch.full((config.members,), start), requires_grad=learned)
+                part: nn.Parameter(torch.full((config.ensemble_size,), start), requires_grad=learned)
                 for part in self.parts
             }
         )
-        self.scales = nn.ModuleList(Scale(kind.shape) for kind in self.kinds)
+        self.scales = nn.ModuleList(StandardScaling(kind.shape) for kind in self.kinds)
         self.to(self.device)
 
     def _encoder(self, role: str, streams: Streams) -> Encoder:
         generator = streams.numpy(f"weights {role}")
         own = [self._tower(kind, generator) for kind in self.kinds]
-        source = own[0] if is_plain(self.kinds) else TypedTower(own, self._around(generator))
-        shares = shared_out(self.config.hidden, self.config.members)
+        source = own[0] if is_plain(self.kinds) else TypedEncoder(own, self._around(generator))
+        shares = shared_out(self.config.hidden, self.config.ensemble_size)
         kind = GaussianHead if self.gaussian else PointHead
         heads: list[nn.Module] = [kind(*sizes, generator) for sizes in zip(shares, self.dims, strict=True)]
         return Encoder(source, heads, shares, relu=self.config.activation == "relu")
@@ -118,7 +118,7 @@ class Network(nn.Module):
         matrices: Sequence[Any],
         adjacency: sp.csr_array | None,
         kinds: Codes | None = None,
-        places: NodeNumbers | None = None,
+        places: NodeIndex | None = None,
     ) -> NodeInputs:
         """What the encoders are given of nodes with these edges: node i is row places[i] of matrix kinds[i].
 
@@ -156,24 +156,21 @@ class Network(nn.Module):
                 check_own(kind.module, rows, self.config.hidden, kind.whose())
 
     def embed(
-        self, inputs: NodeInputs, nodes: NodeNumbers, veil: Veil | None = None
+        self, inputs: NodeInputs, nodes: NodeIndex, mask: InputMask | None = None
     ) -> tuple[Gaussian, Gaussian | None]:
         """Numpy Gaussians of the wanted nodes, (R, parts * dim), and their context for second-order proximity.
 
         The parts of several proximities are concatenated; first order is its own context.
         """
-        blocks = [
-            self._block(inputs, nodes[at : at + ENCODE_ROWS], veil)
-            for at in range(0, len(nodes), ENCODE_ROWS)
-        ]
+        blocks = [self._block(inputs, nodes[at : at + ENCODE_ROWS], mask) for at in range(0, len(nodes), ENCODE_ROWS)]
         by_role = {role: stacked([block[role] for block in blocks]) for role in self.encoders}
         own = [by_role[part] for part in self.parts]
         if "second" not in self.parts:
             return concatenated(own), None
         return concatenated(own), concatenated([*own[:-1], by_role["context"]])
 
-    def _block(self, inputs: NodeInputs, nodes: NodeNumbers, veil: Veil | None) -> dict[str, Gaussian]:
-        rows, every = inputs.rows(nodes, veil), np.arange(len(nodes))
+    def _block(self, inputs: NodeInputs, nodes: NodeIndex, mask: InputMask | None) -> dict[str, Gaussian]:
+        rows, every = inputs.rows(nodes, mask), np.arange(len(nodes))
         if self.has_modes:
             self.eval()
         with torch.no_grad():

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from glace.disk import row_blocks
-from glace.model.encoders import InputShape
+from glace.blocks import row_blocks
+from glace.model.input_layers import InputShape
 from glace.model.inputs import Scaling
 
 
@@ -20,7 +20,7 @@ def column_moments(matrix: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], n
     return np.asarray(mean), np.sqrt(squares / count)
 
 
-class Scale(nn.Module):
+class StandardScaling(nn.Module):
     """Shift and factor of dense attributes, (D,) each; of sparse ones, nothing."""
 
     shift: Tensor

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from glace.model.encoders import NodeNumbers
-from glace.model.inputs import Inputs, Means, Veil, found_neighbours, no_edges
+from glace.model.input_layers import NodeIndex
+from glace.model.inputs import InputMask, Inputs, Means, found_neighbours, no_edges
 
 Codes = npt.NDArray[np.integer]
 
@@ -26,7 +26,7 @@ class TypedRows(NamedTuple):
     """
 
     kinds: Codes
-    places: NodeNumbers
+    places: NodeIndex
     own: list[Any]
     around: list[Any]
 
@@ -38,7 +38,7 @@ class TypedInputs:
         self,
         parts: Sequence[Inputs],
         kinds: Codes,
-        places: NodeNumbers,
+        places: NodeIndex,
         neighbors: bool,
         adjacency: sp.csr_array | None,
     ) -> None:
@@ -48,18 +48,18 @@ class TypedInputs:
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def rows(self, nodes: NodeNumbers, veil: Veil | None = None) -> TypedRows:
+    def rows(self, nodes: NodeIndex, mask: InputMask | None = None) -> TypedRows:
         """What the encoders are given of these nodes."""
         kinds, places, own = self.kinds[nodes], np.zeros(len(nodes), np.int64), []
         for kind, part in enumerate(self.parts):
             mine = np.flatnonzero(kinds == kind)
             places[mine] = np.arange(len(mine))
-            own.append(part.own(self.places[nodes[mine]], *_hidden(veil, part, 2 * kind)))
+            own.append(part.own(self.places[nodes[mine]], *_hidden(mask, part, 2 * kind)))
         around = []
         if self.neighbors:
-            found = found_neighbours(self.adjacency, nodes, veil)
+            found = found_neighbours(self.adjacency, nodes, mask)
             for kind, part in enumerate(self.parts):
-                around.append(part.means(self._of_kind(found, kind), *_hidden(veil, None, 2 * kind + 1)))
+                around.append(part.means(self._of_kind(found, kind), *_hidden(mask, None, 2 * kind + 1)))
         return TypedRows(kinds, places, own, around)
 
     def _of_kind(self, means: Means, kind: int) -> Means:
@@ -73,24 +73,24 @@ class TypedInputs:
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), self.places[found[kept]], shares
 
 
-def _hidden(veil: Veil | None, part: Inputs | None, number: int) -> tuple[float, int]:
+def _hidden(mask: InputMask | None, part: Inputs | None, number: int) -> tuple[float, int]:
     """The share of attributes that is hidden, and the seed: other draws for each matrix.
 
     Of a node that is known by its identity alone nothing is: that would be all of it.
     """
-    if veil is None or (part is not None and part.shape.by_node):
+    if mask is None or (part is not None and part.shape.by_node):
         return 0.0, 0
-    return veil.dropout, (veil.seed + number * 0x9E3779B97F4A7C15) % 2**63
+    return mask.dropout, (mask.seed + number * 0x9E3779B97F4A7C15) % 2**63
 
 
-class TypedTower(nn.Module):
+class TypedEncoder(nn.Module):
     """The encoders of all types as one: a module and, for its nodes as neighbours, an input layer for each type."""
 
     def __init__(self, own: Sequence[nn.Module], around: Sequence[nn.Module]) -> None:
         super().__init__()
         self.own, self.around = nn.ModuleList(own), nn.ModuleList(around)
 
-    def forward(self, inputs: TypedRows, rows: NodeNumbers) -> Tensor:
+    def forward(self, inputs: TypedRows, rows: NodeIndex) -> Tensor:
         """(R, hidden) for the wanted rows of input."""
         kinds, places = inputs.kinds[rows], inputs.places[rows]
         order, parts = np.argsort(kinds, kind="stable"), []

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from glace.disk import blocks, row_blocks, scratch
+from glace.blocks import blocks, row_blocks
+from glace.config.sampling import SamplingConfig
 from glace.errors import InputError
 from glace.graph.graph import Graph
 from glace.kernels import draws
 from glace.rng import Streams
-from glace.sampling.config import SamplingConfig
+from glace.storage.mapped import scratch
 
-NodeNumbers = npt.NDArray[np.int64]
+NodeIndex = npt.NDArray[np.int64]
 REDRAWS = 8
 """How often a forbidden independent negative is drawn again before it is left out of the loss."""
 
@@ -29,12 +30,12 @@ class Batch:
     (B, K) and False where a negative is the anchor itself or a true neighbour of it.
     """
 
-    anchors: NodeNumbers
-    targets: NodeNumbers
-    negatives: NodeNumbers
+    anchors: NodeIndex
+    targets: NodeIndex
+    negatives: NodeIndex
     allowed: npt.NDArray[np.bool_]
 
-    def distinct(self) -> tuple[NodeNumbers, "Batch"]:
+    def distinct(self) -> tuple[NodeIndex, "Batch"]:
         """The nodes of the batch, sorted and each once, and the batch with their places in place of their numbers."""
         groups = self.anchors, self.targets, self.negatives
         nodes, places = np.unique(np.concatenate([group.ravel() for group in groups]), return_inverse=True)
@@ -49,16 +50,18 @@ class EdgeSampler:
         check_negatives_exist(graph)
         self.config, self.streams = config, streams
         self.adjacency = graph.adjacency
-        kind = MappedDraws if graph.mapped else Draws
+        kind = MappedWeightedSampler if graph.mapped else WeightedSampler
         self.positives = kind(graph.adjacency.data)
         weights = _noise_weights(graph, config.negative_power)
         self.noise = (
-            EvenNoise(weights) if graph.node_types is None else TypedNoise(weights, graph.node_types.codes)
+            NegativeSampler(weights)
+            if graph.node_types is None
+            else TypedNegativeSampler(weights, graph.node_types.codes)
         )
 
     def batch(self, step: int) -> Batch:
         """The batch of this step."""
-        entries = self.positives.draw(self.streams.numpy("positives", step), self.config.batch)
+        entries = self.positives.draw(self.streams.numpy("positives", step), self.config.batch_size)
         # As what indptr is: of another type, numpy would copy all of that.
         places = entries.astype(self.adjacency.indptr.dtype)
         anchors = np.searchsorted(self.adjacency.indptr, places, side="right").astype(np.int64) - 1
@@ -69,18 +72,18 @@ class EdgeSampler:
         return Batch(anchors, targets, negatives, allowed)
 
     def _pool(
-        self, anchors: NodeNumbers, targets: NodeNumbers, generator: np.random.Generator
-    ) -> tuple[NodeNumbers, npt.NDArray[np.bool_]]:
-        pool = np.sort(self.noise.pool(targets, self.config.pool, generator))
+        self, anchors: NodeIndex, targets: NodeIndex, generator: np.random.Generator
+    ) -> tuple[NodeIndex, npt.NDArray[np.bool_]]:
+        pool = np.sort(self.noise.pool(targets, self.config.negative_pool_size, generator))
         allowed = np.empty((len(anchors), len(pool)), dtype=np.bool_)
         draws.allowed_pool(self.adjacency.indptr, self.adjacency.indices, anchors, pool, allowed)
         self.noise.forbid_others(targets, pool, allowed)
         return pool, allowed
 
     def _independent(
-        self, anchors: NodeNumbers, targets: NodeNumbers, generator: np.random.Generator
-    ) -> tuple[NodeNumbers, npt.NDArray[np.bool_]]:
-        replaced = np.repeat(targets[:, None], self.config.negatives, axis=1)
+        self, anchors: NodeIndex, targets: NodeIndex, generator: np.random.Generator
+    ) -> tuple[NodeIndex, npt.NDArray[np.bool_]]:
+        replaced = np.repeat(targets[:, None], self.config.n_negatives, axis=1)
         negatives, shape = self.noise.like(replaced, generator), replaced.shape
         allowed = np.empty(shape, dtype=np.bool_)
         for _ in range(REDRAWS):
@@ -93,25 +96,25 @@ class EdgeSampler:
         return negatives, allowed
 
 
-class EvenNoise:
+class NegativeSampler:
     """Negatives from all nodes, in proportion to weights."""
 
     def __init__(self, weights: npt.NDArray[np.floating]) -> None:
-        self.draws = Draws(weights)
+        self.draws = WeightedSampler(weights)
 
-    def pool(self, _targets: NodeNumbers, size: int, generator: np.random.Generator) -> NodeNumbers:
+    def pool(self, _targets: NodeIndex, size: int, generator: np.random.Generator) -> NodeIndex:
         """(M,) for edges that have these targets."""
         return self.draws.draw(generator, size)
 
-    def like(self, targets: NodeNumbers, generator: np.random.Generator) -> NodeNumbers:
+    def like(self, targets: NodeIndex, generator: np.random.Generator) -> NodeIndex:
         """One in place of each target, in their shape."""
         return self.draws.draw(generator, targets.size).reshape(targets.shape)
 
-    def forbid_others(self, targets: NodeNumbers, pool: NodeNumbers, allowed: npt.NDArray[np.bool_]) -> None:
+    def forbid_others(self, targets: NodeIndex, pool: NodeIndex, allowed: npt.NDArray[np.bool_]) -> None:
         """Strike out what may not replace a target; here, nothing."""
 
 
-class TypedNoise:
+class TypedNegativeSampler:
     """The same where nodes have types: a negative has the type of the node it replaces.
 
     An edge between a word and its meaning is told from a pair of a word and another meaning, not from a pair of words,
@@ -121,15 +124,15 @@ class TypedNoise:
     def __init__(self, weights: npt.NDArray[np.floating], codes: npt.NDArray[np.integer]) -> None:
         self.types = codes.astype(np.int64) + 1
         self.nodes = [np.flatnonzero(self.types == each) for each in range(int(self.types.max()) + 1)]
-        self.draws = [Draws(_positive(weights[nodes])) if len(nodes) else None for nodes in self.nodes]
+        self.draws = [WeightedSampler(_positive(weights[nodes])) if len(nodes) else None for nodes in self.nodes]
 
-    def pool(self, targets: NodeNumbers, size: int, generator: np.random.Generator) -> NodeNumbers:
+    def pool(self, targets: NodeIndex, size: int, generator: np.random.Generator) -> NodeIndex:
         """(M,) in which types are as common as among the targets, and each of theirs occurs."""
         counts = np.bincount(self.types[targets], minlength=len(self.nodes))
         wanted = np.maximum(np.round(counts * (size / len(targets))), counts > 0).astype(np.int64)
         return np.concatenate([self._draw(kind, int(count), generator) for kind, count in enumerate(wanted)])
 
-    def like(self, targets: NodeNumbers, generator: np.random.Generator) -> NodeNumbers:
+    def like(self, targets: NodeIndex, generator: np.random.Generator) -> NodeIndex:
         """One of the same type in place of each target, in their shape."""
         types, found = self.types[targets], np.empty(targets.shape, np.int64)
         for kind in range(len(self.nodes)):
@@ -137,11 +140,11 @@ class TypedNoise:
             found[mine] = self._draw(kind, int(mine.sum()), generator)
         return found
 
-    def forbid_others(self, targets: NodeNumbers, pool: NodeNumbers, allowed: npt.NDArray[np.bool_]) -> None:
+    def forbid_others(self, targets: NodeIndex, pool: NodeIndex, allowed: npt.NDArray[np.bool_]) -> None:
         """Strike out what is of another type than the target."""
         allowed &= self.types[targets][:, None] == self.types[pool]
 
-    def _draw(self, kind: int, count: int, generator: np.random.Generator) -> NodeNumbers:
+    def _draw(self, kind: int, count: int, generator: np.random.Generator) -> NodeIndex:
         draws = self.draws[kind]
         if draws is None or count == 0:
             return np.empty(0, np.int64)
@@ -153,7 +156,7 @@ def _positive(weights: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     return weights if weights.any() else np.ones_like(weights)
 
 
-class Draws:
+class WeightedSampler:
     """Draws of places 0 to n - 1 in proportion to n weights, each in constant time."""
 
     def __init__(self, weights: npt.NDArray[np.floating]) -> None:
@@ -163,20 +166,20 @@ class Draws:
         if not self.even:
             self._prepare(weights)
 
-    def draw(self, generator: np.random.Generator, size: int) -> NodeNumbers:
+    def draw(self, generator: np.random.Generator, size: int) -> NodeIndex:
         """`size` places, drawn independently."""
         return generator.integers(self.count, size=size) if self.even else self._weighted(generator, size)
 
     def _prepare(self, weights: npt.NDArray[np.floating]) -> None:
         self.threshold, self.alias = draws.alias_table(weights.astype(np.float64))
 
-    def _weighted(self, generator: np.random.Generator, size: int) -> NodeNumbers:
+    def _weighted(self, generator: np.random.Generator, size: int) -> NodeIndex:
         places = generator.integers(self.count, size=size)
         keep = generator.random(size) < self.threshold[places]
         return np.where(keep, places, self.alias[places])
 
 
-class MappedDraws(Draws):
+class MappedWeightedSampler(WeightedSampler):
     """The same for more weights than memory holds: by binary search in running sums, which lie in a scratch file."""
 
     def _prepare(self, weights: npt.NDArray[np.floating]) -> None:
@@ -185,7 +188,7 @@ class MappedDraws(Draws):
             self.sums[part] = total + np.cumsum(weights[part], dtype=np.float64)
             total = float(self.sums[part.stop - 1])
 
-    def _weighted(self, generator: np.random.Generator, size: int) -> NodeNumbers:
+    def _weighted(self, generator: np.random.Generator, size: int) -> NodeIndex:
         places = np.searchsorted(self.sums, generator.random(size) * self.sums[-1], side="right")
         return np.asarray(np.minimum(places, self.count - 1))
 
@@ -211,18 +214,14 @@ def check_negatives_exist(graph: Graph) -> None:
         )
 
 
-def _some_of_a_type(adjacency: sp.csr_array, types: NodeNumbers) -> bool:
+def _some_of_a_type(adjacency: sp.csr_array, types: NodeIndex) -> bool:
     """Whether some node is joined to some, but not all, of the other nodes of a type."""
     of_type = np.bincount(types)
     for part in blocks(adjacency.shape[0]):
         begin, end = adjacency.indptr[part.start], adjacency.indptr[part.stop]
-        row = np.repeat(
-            np.arange(part.stop - part.start), np.diff(adjacency.indptr[part.start : part.stop + 1])
-        )
+        row = np.repeat(np.arange(part.stop - part.start), np.diff(adjacency.indptr[part.start : part.stop + 1]))
         cells = row * len(of_type) + types[adjacency.indices[begin:end]]
-        joined = np.bincount(cells, minlength=(part.stop - part.start) * len(of_type)).reshape(
-            -1, len(of_type)
-        )
+        joined = np.bincount(cells, minlength=(part.stop - part.start) * len(of_type)).reshape(-1, len(of_type))
         most = of_type - (types[part][:, None] == np.arange(len(of_type)))
         if ((joined > 0) & (joined < most)).any():
             return True

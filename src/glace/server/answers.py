@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glace.errors import InputError
-from glace.estimator.estimator import GLACE
+from glace.estimators.glace import GLACE
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.layout import main_axes
-from glace.graph.sparse import row_of
+from glace.queries.layout import main_axes
 from glace.server.described import described, takes
+from glace.sparse import row_of
 
 MOST = 1000
 """Most answers to one question, pairs in one request, and new nodes at once."""
@@ -53,7 +53,7 @@ class Answers:
             "types": list(self.graph.node_types.names) if self.graph and self.graph.node_types else [],
             "takes": self.takes,
             "takes_by_type": self.takes_by_type(),
-            "width": self.model.width_,
+            "width": self.model.n_features_in_,
         }
 
     @property
@@ -108,9 +108,7 @@ class Answers:
         """The nodes nearest to one, nearest first, with this label and of this type; see `Embedding.nearest_to`."""
         place = self.place(node)
         if (unknown or label or node_type) and self.graph is None:
-            raise InputError(
-                "the model keeps no edges, labels and types; ask without `unknown`, `label` and `type`"
-            )
+            raise InputError("the model keeps no edges, labels and types; ask without `unknown`, `label` and `type`")
         joined = self._known(place) if unknown else []
         among = None if self.graph is None else self.graph.among(label or None, node_type or None)
         own = self.embedding.take(np.array([place]))
@@ -128,9 +126,9 @@ class Answers:
         if trained:
             pairs = np.column_stack([np.full(len(places), place), places])
             for answer, spread, chance in zip(
-                answers, self.embedding.by_spread_at(pairs), self.embedding.probabilities(far), strict=True
+                answers, self.embedding.variance_terms_at(pairs), self.embedding.probabilities(far), strict=True
             ):
-                answer |= {"by_spread": float(spread), "probability": float(chance)}
+                answer |= {"variance_term": float(spread), "probability": float(chance)}
         if self.graph is not None:
             joined = set(self._known(place))
             for answer, other in zip(answers, places.tolist(), strict=True):
@@ -143,13 +141,13 @@ class Answers:
             raise InputError(f"at most {MOST:,} pairs at once, not {len(pairs):,}")
         places = np.array([[self.place(node) for node in pair] for pair in pairs], np.int64).reshape(-1, 2)
         far = self.embedding.dissimilarities_at(places)
-        columns = (far, self.embedding.by_spread_at(places), self.embedding.probabilities(far))
+        columns = (far, self.embedding.variance_terms_at(places), self.embedding.probabilities(far))
         return [
             {
                 "source": self._id(source),
                 "target": self._id(target),
                 "dissimilarity": float(value),
-                "by_spread": float(spread),
+                "variance_term": float(spread),
                 "probability": float(chance),
             }
             for (source, target), value, spread, chance in zip(places.tolist(), *columns, strict=True)

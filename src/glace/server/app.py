@@ -68,9 +68,7 @@ def make_app(answers: Answers, positions: Positions | None = None, hosts: list[s
     _add_refusals(app)
     app.add_middleware(Limits)
     # A page elsewhere on the web must not read answers by a name that leads to this machine.
-    app.add_middleware(
-        TrustedHostMiddleware, allowed_hosts=hosts or ["127.0.0.1", "localhost", "::1", "[::1]"]
-    )
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["127.0.0.1", "localhost", "::1", "[::1]"])
     return app
 
 
@@ -190,9 +188,7 @@ class Limits:
         try:
             body = await asyncio.wait_for(_whole_body(scope, receive), SECONDS)
         except TimeoutError:
-            await _refusal(408, f"the request did not arrive within {SECONDS:.0f} seconds")(
-                scope, receive, send
-            )
+            await _refusal(408, f"the request did not arrive within {SECONDS:.0f} seconds")(scope, receive, send)
             return
         if body is None:
             await _refusal(413, f"a body has {MOST_BYTES:,} bytes at most")(scope, receive, send)

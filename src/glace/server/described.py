@@ -9,22 +9,22 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.errors import InputError
-from glace.graph.typed import TypeAttributes
+from glace.graph.node_types import NodeType
 
 
-def takes(part: TypeAttributes) -> str | None:
+def takes(part: NodeType) -> str | None:
     """How nodes of a type can be described: by `texts`, by `names` of attributes, by `attributes`, or not at all.
 
     Mixed columns are described by `rows` of them.
     """
     if part.width is None:
         return None
-    if part.recipe is not None:
-        return "texts" if part.recipe.vocabulary is not None else "rows"
+    if part.pipeline is not None:
+        return "texts" if part.pipeline.vocabulary is not None else "rows"
     return "attributes" if part.names is None else "names"
 
 
-def described(part: TypeAttributes, texts: Any, attributes: Any, names: Any, rows: Any) -> Any:
+def described(part: NodeType, texts: Any, attributes: Any, names: Any, rows: Any) -> Any:
     """What `transform` takes, of the one way that is given."""
     if rows is not None:
         return _by_rows(part, rows)
@@ -33,11 +33,11 @@ def described(part: TypeAttributes, texts: Any, attributes: Any, names: Any, row
     return texts if attributes is None else _matrix(attributes)
 
 
-def _by_rows(part: TypeAttributes, rows: list[dict[str, Any]]) -> pa.Table:
+def _by_rows(part: NodeType, rows: list[dict[str, Any]]) -> pa.Table:
     """A table of the model's columns; one that a row does not have is missing in it."""
-    if part.recipe is None:
+    if part.pipeline is None:
         raise InputError("the model has no mixed columns; give attributes, names or texts")
-    known = part.recipe.table_names
+    known = part.pipeline.table_names
     strange = next((name for row in rows for name in row if name not in known), None)
     if strange is not None:
         raise InputError(f"no column is called {strange!r}; there are {', '.join(known)}")
@@ -47,7 +47,7 @@ def _by_rows(part: TypeAttributes, rows: list[dict[str, Any]]) -> pa.Table:
         raise InputError(f"the values of a column must be of one kind: {problem}") from problem
 
 
-def _by_names(part: TypeAttributes, names: list[list[str]]) -> sp.csr_array:
+def _by_names(part: NodeType, names: list[list[str]]) -> sp.csr_array:
     """Rows of ones where a name stands; other names are not known, and raise."""
     if part.names is None:
         raise InputError("the model's attributes have no names; give attributes or texts")
@@ -70,7 +70,5 @@ def _places(names: tuple[str, ...]) -> dict[str, int]:
 def _matrix(rows: list[list[float]]) -> npt.NDArray[np.float32]:
     widths = {len(row) for row in rows}
     if len(widths) != 1:
-        raise InputError(
-            f"all rows of attributes need the same width, not {', '.join(map(str, sorted(widths)))}"
-        )
+        raise InputError(f"all rows of attributes need the same width, not {', '.join(map(str, sorted(widths)))}")
     return np.array(rows, np.float32)

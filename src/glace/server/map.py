@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glace.archive import read_members
-from glace.disk import row_blocks
+from glace.blocks import row_blocks
 from glace.errors import GlaceError, InputError
-from glace.files import replacing
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.layout import LAYOUTS, layout, principal
+from glace.queries.layout import LAYOUTS, layout, principal
+from glace.storage.archive import read_members
+from glace.storage.files import replacing
 
 Positions = npt.NDArray[np.float32]
 
@@ -23,7 +23,7 @@ def map_of(
     model: Path,
     kind: str = "tsne",
     *,
-    threads: int = 1,
+    n_jobs: int = 1,
     progress: Callable[[float], None] | None = None,
 ) -> Positions:
     """(n, 2) by t-SNE or PCA, from the file beside the model if it was made for this embedding, else made and kept."""
@@ -34,15 +34,10 @@ def map_of(
     if kept is not None:
         return kept
     # t-SNE takes at least three nodes of two dimensions, not all at one place.
-    if (
-        kind == "pca"
-        or len(embedding) < 3
-        or embedding.mean.shape[1] < 2
-        or np.ptp(embedding.mean, axis=0).max() == 0
-    ):
+    if kind == "pca" or len(embedding) < 3 or embedding.mean.shape[1] < 2 or np.ptp(embedding.mean, axis=0).max() == 0:
         made = principal(embedding)
     else:
-        made = layout(embedding, threads=threads, progress=progress)
+        made = layout(embedding, n_jobs=n_jobs, progress=progress)
     positions = made.astype(np.float32)
     _keep(path, digest, positions)
     return positions
@@ -60,9 +55,7 @@ def _kept(path: Path, digest: str, nodes: int) -> Positions | None:
     try:
         members = read_members(path, ("positions", "digest"))
         positions: Any = members["positions"].array()
-        fits = (
-            positions.shape == (nodes, 2) and positions.dtype == np.float32 and np.isfinite(positions).all()
-        )
+        fits = positions.shape == (nodes, 2) and positions.dtype == np.float32 and np.isfinite(positions).all()
         return positions if fits and str(members["digest"].array()) == digest else None
     except (OSError, KeyError, ValueError, GlaceError):
         return None

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from glace.errors import InputError
-from glace.estimator.link_types import link_types
-from glace.files import replacing
-from glace.graph.sparse import row_of
-from glace.index.links import missing
+from glace.queries.link_types import link_types
+from glace.queries.links import missing
 from glace.server.answers import Answers, ellipses
+from glace.sparse import row_of
+from glace.storage.files import replacing
 
 PARTS = {"style.css": "text/css", "explore.js": "text/javascript", "plotly.js": "text/javascript"}
 MOST_NODES = 20_000
@@ -74,7 +74,7 @@ def _all_answers(answers: Answers) -> dict[str, Any]:
     pairs = np.column_stack([np.repeat(nodes, places.shape[1]), places.ravel()])
     spread = np.zeros(len(pairs))
     found = pairs[:, 1] >= 0
-    spread[found] = embedding.by_spread_at(pairs[found])
+    spread[found] = embedding.variance_terms_at(pairs[found])
     values: dict[str, Any] = {
         "near": places.tolist(),
         "far": _short(far),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from glace.errors import InputError
-from glace.estimator.estimator import GLACE
-from glace.estimator.model_file import load_model
+from glace.estimators.glace import GLACE
+from glace.fitted.file import load_model
 from glace.server.answers import Answers
 from glace.server.map import Positions
 
@@ -30,9 +30,7 @@ def listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as problem:
         reason = getattr(problem, "strerror", None) or problem
-        raise InputError(
-            f"cannot listen on {host} port {port}: {reason}; choose another with --port"
-        ) from problem
+        raise InputError(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from problem
 
 
 def serve(
@@ -67,9 +65,7 @@ def serve(
         model.save(shared, embedding="beside")
         os.environ |= {MODEL: str(shared), HOSTS: ",".join(hosts or [])}
         with _stopped_quietly():
-            uvicorn.run(
-                "glace.server.run:served", factory=True, workers=workers, fd=opened.fileno(), **options
-            )
+            uvicorn.run("glace.server.run:served", factory=True, workers=workers, fd=opened.fileno(), **options)
 
 
 @contextlib.contextmanager

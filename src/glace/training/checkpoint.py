@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from glace import container
 from glace.errors import InputError
-from glace.training.history import History
+from glace.fitted.history import History
+from glace.storage import container
 
 KIND, VERSION = "glace-checkpoint", 1
 Weights = dict[str, npt.NDArray[Any]]

@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from glace.config.training import TrainingConfig
 from glace.errors import TrainingDiverged
+from glace.fitted.history import History, Listener, Progress, ValidationPoint
 from glace.metrics import link_scores
-from glace.model.inputs import NodeInputs, Veil
+from glace.model.inputs import InputMask, NodeInputs
+from glace.model.loss import batch_loss
 from glace.model.network import ENCODE_ROWS, Network
-from glace.model.objective import batch_loss
 from glace.sampling.edges import Batch, EdgeSampler
 from glace.training.checkpoint import Checkpoints, State
-from glace.training.config import TrainingConfig
-from glace.training.history import History, Listener, Look, Progress
+from glace.training.drift import DriftPenalty
 from glace.training.optimizer import Optimizer
-from glace.training.stay import Stay
 from glace.training.threads import cores
 from glace.training.validation import Validation
 
@@ -41,7 +41,7 @@ class Trainer:
         sampler: EdgeSampler,
         validation: Validation | None,
         config: TrainingConfig,
-        stay: Stay | None = None,
+        stay: DriftPenalty | None = None,
     ) -> None:
         self.network, self.inputs, self.sampler, self.stay = network, inputs, sampler, stay
         self.validation, self.config = validation, config
@@ -83,7 +83,7 @@ class Trainer:
                 listener(self._progress(clock))
             if checkpoints:
                 checkpoints.offer(self.state)
-        if not self.history.looks or self.history.looks[-1].step < self.history.step:
+        if not self.history.validation_points or self.history.validation_points[-1].step < self.history.step:
             self._look()
         if self.best_weights is not None:
             self.network.set_weights(self.best_weights)
@@ -115,7 +115,7 @@ class Trainer:
                 now.places.targets,
                 now.places.negatives,
                 now.places.allowed,
-                self.sampler.config.negatives,
+                self.sampler.config.n_negatives,
                 None if self.stay is None else self.stay.of(now.nodes[now.places.anchors]),
             )
         self.history.loss = value = loss.item()
@@ -144,7 +144,7 @@ class Trainer:
         """All that can be done for a step before the last one is over."""
         batch = self.sampler.batch(step)
         nodes, places = batch.distinct()
-        rows = self.inputs.rows(nodes, veil_of(self.network, self.sampler, batch, step))
+        rows = self.inputs.rows(nodes, input_mask(self.network, self.sampler, batch, step))
         return Prepared(step, nodes, places, rows)
 
     def _look(self) -> npt.NDArray[np.float64] | None:
@@ -155,7 +155,7 @@ class Trainer:
             near = self.validation.near(self.network, self.inputs)
         except FloatingPointError as problem:
             raise self._diverged("the Gaussians are not finite") from problem
-        look = Look(self.history.step, self.history.loss, *link_scores(near, self.validation.truth))
+        look = ValidationPoint(self.history.step, self.history.loss, *link_scores(near, self.validation.truth))
         if self.history.add(look):
             self.best_weights = {name: value.copy() for name, value in self.network.weights().items()}
         return near
@@ -170,20 +170,20 @@ class Trainer:
         return min(max(self.history.step / self.total_steps, by_time), 1.0)
 
     def _learning_rate(self) -> float:
-        if self.config.decay == "constant":
+        if self.config.lr_schedule == "constant":
             return self.config.learning_rate
         return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * self.done()))
 
     def _progress(self, clock: "_Clock") -> Progress:
-        looks = self.history.looks
+        validation_points = self.history.validation_points
         assert self.history.loss is not None, "a step comes first"
         return Progress(
             step=self.history.step,
             done=self.done(),
             loss=self.history.loss,
             learning_rate=self._learning_rate(),
-            edges_per_second=clock.steps_per_second() * self.sampler.config.batch,
-            validation_auc=looks[-1].auc if looks else None,
+            edges_per_second=clock.steps_per_second() * self.sampler.config.batch_size,
+            validation_auc=validation_points[-1].auc if validation_points else None,
         )
 
     def state(self) -> State:
@@ -206,11 +206,11 @@ class Prepared(NamedTuple):
     rows: Any
 
 
-def veil_of(network: Network, sampler: EdgeSampler, batch: Batch, step: int) -> Veil:
+def input_mask(network: Network, sampler: EdgeSampler, batch: Batch, step: int) -> InputMask:
     """What this step hides."""
     config, generator = network.config, sampler.streams.numpy("veil", step)
     pairs = np.column_stack([batch.anchors, batch.targets])
-    return Veil(int(generator.integers(2**62)), float(config.dropout), config.neighbor_dropout, pairs)
+    return InputMask(int(generator.integers(2**62)), float(config.dropout), config.neighbor_dropout, pairs)
 
 
 class _Clock:
@@ -235,7 +235,5 @@ def total_steps(config: TrainingConfig, sampler: EdgeSampler) -> float:
     steps, epochs = config.max_steps, config.max_epochs
     if steps is None and epochs is None and config.max_seconds is None:
         steps, epochs = DEFAULT_STEPS, DEFAULT_EPOCHS
-    an_epoch = sampler.positives.count / sampler.config.batch
-    return min(
-        math.inf if steps is None else steps, math.inf if epochs is None else math.ceil(epochs * an_epoch)
-    )
+    an_epoch = sampler.positives.count / sampler.config.batch_size
+    return min(math.inf if steps is None else steps, math.inf if epochs is None else math.ceil(epochs * an_epoch))

@@ -13,7 +13,7 @@ from torch import nn
 
 from glace.kernels import sparse_layer
 from glace.kernels.sparse_layer import SMALL
-from glace.model.encoders import SparseInput, TorchSparseInput, sparse_inputs
+from glace.model.input_layers import SparseInput, TorchSparseInput, sparse_inputs
 
 BETAS = (0.9, 0.999)
 Arrays = dict[str, npt.NDArray[Any]]
@@ -41,7 +41,7 @@ class Optimizer:
         # A row that belongs to one node sees few edges at a time, and needs Adam's memory of the last ones: LINE's AUC
         # on Cora-ML is 95.2 with it and 93.3 without. One of an attribute is no worse without.
         self.rows: dict[str, Rows] = {
-            name: rows_of(layer, scaled and not layer.by_node) for name, layer in layers
+            name: row_optimizer(layer, scaled and not layer.by_node) for name, layer in layers
         }
         by_rows = {id(layer.weight) for _, layer in layers}
         self.dense = {
@@ -94,14 +94,14 @@ class Optimizer:
             rows.set_state(parts[name])
 
 
-def rows_of(layer: SparseInput | TorchSparseInput, scaled: bool) -> Rows:
+def row_optimizer(layer: SparseInput | TorchSparseInput, scaled: bool) -> Rows:
     """What changes the rows of this layer."""
     if isinstance(layer, TorchSparseInput):
-        return ScaledByTorch(layer) if scaled else AdamByTorch(layer)
-    return ScaledRows(layer) if scaled else AdamRows(layer)
+        return TorchRowwiseRMSprop(layer) if scaled else TorchLazyAdam(layer)
+    return RowwiseRMSprop(layer) if scaled else LazyAdam(layer)
 
 
-class ScaledRows:
+class RowwiseRMSprop:
     """Gradients over their running size, by kernels."""
 
     def __init__(self, layer: SparseInput) -> None:
@@ -112,9 +112,7 @@ class ScaledRows:
     def step(self, _number: int, learning_rate: float) -> None:
         """Each row counts its own steps."""
         weight = self.layer.weight.numpy()
-        sparse_layer.scaled_rows(
-            *self.layer.touched(), weight, self.squares, self.touches, learning_rate, BETAS[1]
-        )
+        sparse_layer.rmsprop_rows(*self.layer.touched(), weight, self.squares, self.touches, learning_rate, BETAS[1])
 
     def state(self) -> Arrays:
         """A running mean of squares and a count for each row."""
@@ -125,7 +123,7 @@ class ScaledRows:
         self.squares, self.touches = state["squares"], state["touches"]
 
 
-class AdamRows:
+class LazyAdam:
     """Lazy Adam, by kernels."""
 
     def __init__(self, layer: SparseInput) -> None:
@@ -148,8 +146,8 @@ class AdamRows:
         self.first, self.second = state["first"], state["second"]
 
 
-class ScaledByTorch:
-    """What `ScaledRows` does, by torch on any device."""
+class TorchRowwiseRMSprop:
+    """What `RowwiseRMSprop` does, by torch on any device."""
 
     def __init__(self, layer: TorchSparseInput) -> None:
         self.weight = layer.weight
@@ -179,8 +177,8 @@ class ScaledByTorch:
         )
 
 
-class AdamByTorch:
-    """What `AdamRows` does, by torch on any device."""
+class TorchLazyAdam:
+    """What `LazyAdam` does, by torch on any device."""
 
     def __init__(self, layer: TorchSparseInput) -> None:
         self.weight = layer.weight
@@ -194,10 +192,7 @@ class AdamByTorch:
     def state(self) -> Arrays:
         """Its moments, and the count of steps."""
         kept = self.adam.state[self.weight]
-        return {
-            key: value.cpu().numpy() if torch.is_tensor(value) else np.array(value)
-            for key, value in kept.items()
-        }
+        return {key: value.cpu().numpy() if torch.is_tensor(value) else np.array(value) for key, value in kept.items()}
 
     def set_state(self, state: Arrays) -> None:
         """Put back what `state` gave."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from glace.gaussian.dissimilarity import roles
 from glace.graph.split import HeldOut
-from glace.model.inputs import NodeInputs, Veil
+from glace.model.inputs import InputMask, NodeInputs
 from glace.model.network import Network
 
 MOST_PAIRS = 6_000
@@ -28,16 +28,14 @@ class Validation:
     def of(cls, held_out: HeldOut, generator: np.random.Generator) -> "Validation":
         """At most `MOST_PAIRS` of the held-out pairs, drawn evenly, half of them edges."""
         most = MOST_PAIRS // 2
-        kept = HeldOut(
-            *(generator.permutation(pairs)[:most] for pairs in (held_out.edges, held_out.non_edges))
-        )
+        kept = HeldOut(*(generator.permutation(pairs)[:most] for pairs in (held_out.edges, held_out.non_edges)))
         nodes, places = np.unique(kept.pairs(), return_inverse=True)
         return cls(nodes, places.reshape(-1, 2), kept.truth())
 
     def near(self, network: Network, inputs: NodeInputs) -> npt.NDArray[np.float64]:
         """(P,) minus the dissimilarity of each pair; FloatingPointError if any is not finite."""
-        veil = Veil(0, 0.0, 0.0, np.empty((0, 2), np.int64), MOST_NEIGHBORS)
-        judged = roles(network.measure, *network.embed(inputs, self.nodes, veil))
+        mask = InputMask(0, 0.0, 0.0, np.empty((0, 2), np.int64), MOST_NEIGHBORS)
+        judged = roles(network.measure, *network.embed(inputs, self.nodes, mask))
         with np.errstate(over="ignore", invalid="ignore"):
             near = -network.measure.direct(judged.source[self.places[:, 0]], judged.target[self.places[:, 1]])
         if not np.isfinite(near).all():

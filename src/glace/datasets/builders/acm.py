@@ -21,11 +21,11 @@ import numpy.typing as npt
 from glace.datasets.download import Progress
 from glace.datasets.registry import find
 from glace.errors import FormatError, InputError
-from glace.files import CHUNK, existing
+from glace.features.pipeline import FeaturePipeline
+from glace.features.text import TextVocabulary
 from glace.graph.graph import Graph, build
-from glace.graph.recipe import Recipe
-from glace.graph.text import TextVocabulary
 from glace.ids import NodeIds
+from glace.storage.files import CHUNK, existing
 
 PAPER = {"nodes": 115_772, "edges": 539_910, "attributes": 124_856}
 """What the paper says of its ACM graph, in its table of graphs."""
@@ -157,9 +157,7 @@ class Papers:
         return np.fromiter(itertools.chain.from_iterable(ends), dtype=np.int64).reshape(-1, 2)
 
 
-def build_acm(
-    file: str | Path | None = None, progress: Progress | None = None, say: Say | None = None
-) -> Graph:
+def build_acm(file: str | Path | None = None, progress: Progress | None = None, say: Say | None = None) -> Graph:
     """The directed graph of the papers in `file` that have an abstract and a link to another such paper.
 
     Attributes are the TF-IDF of the abstracts, ids the papers' indices; there are no labels. `progress`
@@ -221,9 +219,7 @@ def records(lines: Lines, source: str) -> Iterator[Record]:
 def _existing(file: str | Path | None) -> Path:
     if file is None:
         acm = find("acm")
-        raise InputError(
-            f"acm is built from a file that you must get first: {acm.needs}; run '{acm.command}'"
-        )
+        raise InputError(f"acm is built from a file that you must get first: {acm.needs}; run '{acm.command}'")
     return existing(file, WANTED)
 
 
@@ -239,7 +235,7 @@ def _graph(papers: list[Record], links: npt.NDArray[np.int64], path: Path) -> Gr
         vocabulary.attributes(texts),
         NodeIds([paper.index for paper in papers]),
         directed=True,
-        recipe=Recipe.of_texts(vocabulary),
+        pipeline=FeaturePipeline.of_texts(vocabulary),
     )
 
 
@@ -258,6 +254,4 @@ def _report(text: CitationText, papers: Papers, kept: int, links: int, say: Say)
     if text.undecodable:
         say(f"lines with bytes that are not UTF-8, replaced by U+FFFD: {text.undecodable:,}")
     if text.announced not in (None, papers.records):
-        say(
-            f"the first line announces {text.announced:,} records, {papers.records:,} came: is the file whole?"
-        )
+        say(f"the first line announces {text.announced:,} records, {papers.records:,} came: is the file whole?")

@@ -9,9 +9,9 @@ from glace.datasets.builders.wordnet import build_wordnet
 from glace.datasets.download import Progress
 from glace.datasets.registry import data_folder, find, made
 from glace.errors import InputError
-from glace.files import check_writable
 from glace.graph.graph import Graph
-from glace.graph.npz import write_npz
+from glace.io.npz import write_npz
+from glace.storage.files import check_writable
 
 _FROM_FOLDERS = {"wordnet": build_wordnet, "debian": build_debian}
 
@@ -29,7 +29,7 @@ def build(
     "acm" is built from a file, which has no usual place. It may be large: `progress` hears of the bytes
     read of it, and `say` gets a line on each kind of thing that was left out (else the log does).
 
-    Written to the file `output`, else as NAME.npz into the data folder, where `load` looks for it.
+    Written to the file `output`, else as NAME.npz into the data folder, where `load` validation_points for it.
     "wordnet-nouns", the bundled graph, is two Parquet files: for it `output` is a folder.
     """
     dataset = find(name)

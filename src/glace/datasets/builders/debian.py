@@ -60,8 +60,7 @@ def read_debian(folder: str | Path | None = None) -> Tables:
         "id": list(packages),
         "label": [package.section for package in packages.values()],
         "text": [
-            f"{long.get(package.description_md5, package.description)} {package.tags}"
-            for package in packages.values()
+            f"{long.get(package.description_md5, package.description)} {package.tags}" for package in packages.values()
         ],
     }
     return Tables(pa.table(nodes), _edges(packages))
@@ -104,9 +103,7 @@ def _edges(packages: dict[str, _Package]) -> pa.Table:
     return pa.table({"source": pa.array(sources, pa.string()), "target": pa.array(targets, pa.string())})
 
 
-def _resolve(
-    alternatives: tuple[str, ...], packages: dict[str, _Package], providers: dict[str, str]
-) -> str | None:
+def _resolve(alternatives: tuple[str, ...], packages: dict[str, _Package], providers: dict[str, str]) -> str | None:
     """The first alternative that is a package, else the first provider of one; None if nothing fits."""
     real = (name for name in alternatives if name in packages)
     provided = (providers[name] for name in alternatives if name in providers)

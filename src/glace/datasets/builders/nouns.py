@@ -58,13 +58,9 @@ def slice_nouns(folder: str | Path | None = None, quotas: Mapping[str, int] = QU
     things = _things(read_synsets(folder, ["noun"]), quotas)
     familiarity = _familiarity(things, _read_counts(folder))
     nouns = _well_linked(things, familiarity)
-    kept = _largest_piece(
-        _well_linked(_with_hypernyms(_best(nouns, familiarity, quotas), nouns), familiarity)
-    )
+    kept = _largest_piece(_well_linked(_with_hypernyms(_best(nouns, familiarity, quotas), nouns), familiarity))
     if not kept:
-        raise InputError(
-            "no two linked nouns of the wanted lexicographer files; is this WordNet 3.0's folder?"
-        )
+        raise InputError("no two linked nouns of the wanted lexicographer files; is this WordNet 3.0's folder?")
     inside = [_labelled(_without_outside(each, kept), quotas) for each in kept.values()]
     return tables_of(inside, read_names(inside, folder))
 
@@ -156,9 +152,7 @@ def _links(synsets: Synsets) -> dict[str, set[str]]:
 
 
 def _without_outside(synset: Synset, kept: Synsets) -> Synset:
-    pointers = tuple(
-        (symbol, target) for symbol, target in synset.pointers if target in kept and symbol not in INVERSE
-    )
+    pointers = tuple((symbol, target) for symbol, target in synset.pointers if target in kept and symbol not in INVERSE)
     return replace(synset, pointers=pointers)
 
 

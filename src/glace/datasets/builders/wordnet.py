@@ -162,9 +162,7 @@ def _parse(line: str) -> Synset:
         file=FILES[int(fields[1])],
         words=tuple(fields[4:end:2]),
         lexical_ids=tuple(int(each, 16) for each in fields[5:end:2]),
-        pointers=tuple(
-            (fields[place], _key(fields[place + 2], fields[place + 1])) for place in range(first, last, 4)
-        ),
+        pointers=tuple((fields[place], _key(fields[place + 2], fields[place + 1])) for place in range(first, last, 4)),
         gloss=gloss.strip(),
     )
 

@@ -76,7 +76,7 @@ class Embedded {
   nearest(id) {
     const { near, far, spread, chance, joined } = this.data, place = this.places.get(id);
     return near[place].map((other, rank) => ({
-      ...(other < 0 ? { id: null } : this.named(other)), dissimilarity: far[place][rank], by_spread: spread[place][rank],
+      ...(other < 0 ? { id: null } : this.named(other)), dissimilarity: far[place][rank], variance_term: spread[place][rank],
       probability: chance[place][rank], known: joined && joined[place].includes(other),
     })).filter((answer) => answer.id !== null);
   }
@@ -219,14 +219,14 @@ function listNodes(list, answers, choose, bars) {
     button.title = (answer.known ? "joined by an edge; " : "") + "probability of an edge";
     button.addEventListener("click", () => choose(answer.id));
     item.append(button);
-    if (bars && answer.by_spread !== undefined) item.append(bar(answer, most));
+    if (bars && answer.variance_term !== undefined) item.append(bar(answer, most));
     return item;
   }));
 }
 
 function bar(answer, most) {
   const made = element("div", undefined, "bar");
-  const parts = { distance: answer.dissimilarity - answer.by_spread, spread: answer.by_spread };
+  const parts = { distance: answer.dissimilarity - answer.variance_term, spread: answer.variance_term };
   for (const [name, value] of Object.entries(parts)) {
     const part = element("i", undefined, name);
     part.style.width = `${Math.max(100 * value / most, 0)}%`;

@@ -1,0 +1,1 @@
+"""Every option, declared once; free of torch."""

@@ -1,1 +1,0 @@
-"""The paper's experiments: datasets, methods, tasks and seeds to records."""

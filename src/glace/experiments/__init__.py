@@ -1,0 +1,1 @@
+"""The paper's experiments: baselines, tasks, tables and figures."""

@@ -1,0 +1,71 @@
+"""Link prediction: are held-out edges nearer than pairs that are no edges?"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from glace.errors import InputError
+from glace.gaussian.embedding import Embedding
+from glace.graph.graph import Graph
+from glace.graph.split import HeldOut, Split, reversed_in_training
+from glace.metrics import UNCALIBRATED, LinkScores, judged, link_scores
+
+
+def link_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
+    """How well the embedding tells held-out edges from non-edges; rows are the graph's nodes, in its order."""
+    return link_scores(-embedding.dissimilarities_at(held_out.pairs()), held_out.truth())
+
+
+def cosine_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
+    """The same for points by the cosine of the two in place of their dot product; 0 where a point is 0."""
+    if embedding.variance is not None:
+        raise InputError("the cosine is a measure of points; Gaussians are judged by their dissimilarity")
+    first, second = held_out.pairs().T
+    unit = [_unit_rows(each.mean.astype(np.float64)) for each in (embedding.roles.source, embedding.roles.target)]
+    return link_scores((unit[0][first] * unit[1][second]).sum(axis=1), held_out.truth())
+
+
+def attribute_prediction(graph: Graph, held_out: HeldOut) -> LinkScores:
+    """The same by the raw attributes alone: cosine of the two nodes' rows."""
+    rows = _unit_rows(graph.features())
+    pairs = held_out.pairs()
+    first, second = rows[pairs[:, 0]], rows[pairs[:, 1]]
+    products = first.multiply(second).sum(axis=1) if sp.issparse(rows) else (first * second).sum(axis=1)
+    return link_scores(np.asarray(products).ravel(), held_out.truth())
+
+
+def link_values(embedding: Embedding, split: Split) -> dict[str, Any]:
+    """All there is to say of an embedding of `split.train`, under the names records have.
+
+    Test AUC and AP and the validation's AUC; what its probabilities are worth, if it has any; for points also scores by
+    the cosine; and where test edges are edges of the training graph in the other direction, their number and the scores
+    without them.
+    """
+    far, truth = embedding.dissimilarities_at(split.test.pairs()), split.test.truth()
+    values: dict[str, Any] = _named(link_scores(-far, truth))
+    values["validation_auc"] = link_prediction(embedding, split.validation).auc
+    if embedding.odds != UNCALIBRATED:
+        worth = judged(embedding.probabilities(far), truth)
+        values |= {
+            "brier": worth.brier,
+            "calibration_error": worth.error,
+            "reliability": worth.to_json()["bins"],
+        }
+    if embedding.variance is None:
+        values |= _named(cosine_prediction(embedding, split.test), "_cosine")
+    reverse = reversed_in_training(split.train, split.test.edges)
+    if reverse.any():
+        values["reversed_edges"] = int(reverse.sum())
+        values |= _named(link_prediction(embedding, split.test.without(reverse)), "_without_reversed")
+    return values
+
+
+def _named(scores: LinkScores, suffix: str = "") -> dict[str, float]:
+    return {f"{name}{suffix}": value for name, value in scores._asdict().items()}
+
+
+def _unit_rows(matrix: Any) -> Any:
+    from sklearn.preprocessing import normalize
+
+    return normalize(matrix)

@@ -1,0 +1,181 @@
+"""The tasks: one method on one graph with one seed, to the values of a record."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from glace.errors import InputError
+from glace.experiments.baselines.method import Method
+from glace.experiments.evaluation.link_prediction import link_prediction, link_values
+from glace.experiments.evaluation.node_classification import node_classification
+from glace.experiments.evaluation.uncertainty import uncertainty
+from glace.experiments.evaluation.visualization import visualization
+from glace.experiments.methods import GAUSSIAN, Learned, make
+from glace.gaussian.embedding import Embedding
+from glace.graph.graph import Graph
+from glace.graph.node_types import TypedAttributes
+from glace.graph.split import HeldOut, Split, given_split, hide_nodes, split_edges
+from glace.records import Record, peak_rss_mb, provenance
+from glace.rng import Streams
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is to be measured."""
+
+    task: str
+    method: str
+    seed: int = 0
+    options: dict[str, Any] | None = None
+    split: Path | None = None
+    """A split somebody else made, in place of a random one."""
+    hidden_share: float | None = None
+    """Share of nodes that induction hides."""
+
+
+def check(wanted: Evaluation) -> Method:
+    """The method, its options set; raises for what can be known to be wrong before a graph is read."""
+    if wanted.task not in TASKS:
+        raise InputError(f"task must be one of {', '.join(TASKS)}, not {wanted.task!r}")
+    if wanted.split is not None and wanted.task not in SPLITTING:
+        raise InputError(f"a split goes with {' and '.join(SPLITTING)}, not with {wanted.task}; leave it out")
+    if wanted.hidden_share is not None and wanted.task != "induction":
+        raise InputError(f"a share of hidden nodes goes with induction, not with {wanted.task}; leave it out")
+    if "random_state" in (wanted.options or {}):
+        raise InputError("the random state is that of the evaluation, split included; give it there, not among the options")
+    method = make(wanted.method, wanted.options or {})
+    reason = unsupported(wanted.task, wanted.method)
+    if reason:
+        raise InputError(reason)
+    Streams(wanted.seed)
+    return method
+
+
+def unsupported(task: str, method: str) -> str | None:
+    """Why a method cannot do a task; None if it can."""
+    made = make(method, {})
+    if task == "induction" and not made.inductive:
+        return f"{method} knows a node by its edges and cannot embed one it was not trained on"
+    if task == "uncertainty" and method not in GAUSSIAN:
+        return f"{method} has points, which have no variance"
+    if task == "convergence" and not isinstance(made, Learned):
+        return f"{method} keeps no record of its training; glace, lace and line do"
+    return None
+
+
+def evaluate(graph: Graph, dataset: str, wanted: Evaluation) -> Record:
+    """Do the task and tell its result."""
+    method, streams = check(wanted), Streams(wanted.seed)
+    began = time.perf_counter()
+    values = TASKS[wanted.task](graph, method, streams, wanted)
+    training = values.pop("training_seconds", None)
+    result = {
+        "task": wanted.task,
+        "dataset": dataset,
+        "method": wanted.method,
+        "seed": wanted.seed,
+        "status": "done",
+        "reason": None,
+        **values,
+        "seconds": round(training if training is not None else time.perf_counter() - began, 3),
+        "peak_rss_mb": peak_rss_mb(),
+        "options": _options(method),
+        **(method.facts() if isinstance(method, Learned) else {}),
+    }
+    return Record("evaluation", result, provenance(dataset=dataset, data=graph.fingerprint()))
+
+
+def _options(method: Method) -> dict[str, Any]:
+    if isinstance(method, Learned):
+        assert method.model is not None, "a task fits its method"
+        return method.model.settings().flat() | method.model.selection_.options
+    return asdict(cast(Any, method))
+
+
+def _timed(
+    method: Method, graph: Graph, streams: Streams, unseen: Any = None, validation: HeldOut | None = None
+) -> tuple[Embedding, float]:
+    """The embedding, and the seconds it took: what is compared is methods, not their evaluation."""
+    began = time.perf_counter()
+    embedding = method.embed(graph, streams, unseen, validation)
+    return embedding, time.perf_counter() - began
+
+
+def _split(graph: Graph, streams: Streams, wanted: Evaluation) -> Split:
+    """The same for every method."""
+    if wanted.split is not None:
+        return given_split(graph, wanted.split)
+    return split_edges(graph, streams.numpy("split"))
+
+
+def _named(wanted: Evaluation) -> str:
+    return "random" if wanted.split is None else wanted.split.name
+
+
+def _link_prediction(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
+    split = _split(graph, streams, wanted)
+    embedding, seconds = _timed(method, split.train, streams, validation=split.validation)
+    return {"split": _named(wanted), **link_values(embedding, split), "training_seconds": seconds}
+
+
+def _node_classification(graph: Graph, method: Method, streams: Streams, _: Evaluation) -> Values:
+    _check_labels(graph)
+    embedding, seconds = _timed(method, graph, streams)
+    return {**node_classification(embedding, graph.labels, streams).values(), "training_seconds": seconds}
+
+
+def _induction(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
+    share = 0.1 if wanted.hidden_share is None else wanted.hidden_share
+    if isinstance(graph.attributes, TypedAttributes) and not isinstance(method, Learned):
+        raise InputError(
+            f"types of nodes have attributes of their own here, and {method.name} knows of one type; choose glace or "
+            "lace"
+        )
+    hidden = hide_nodes(graph, share, streams.numpy("hidden nodes"))
+    embedding, seconds = _timed(method, hidden.visible, streams, unseen=hidden.hidden)
+    scores = link_prediction(embedding, hidden.test)
+    pairs = {"pairs": len(hidden.test.pairs()), "hidden_share": share}
+    return {**pairs, **scores._asdict(), "training_seconds": seconds}
+
+
+def _convergence(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
+    assert isinstance(method, Learned)
+    split = _split(graph, streams, wanted)
+    _, seconds = _timed(method, split.train, streams, validation=split.validation)
+    return {"split": _named(wanted), "curve": method.curve, "training_seconds": seconds}
+
+
+def _visualization(graph: Graph, method: Method, streams: Streams, _: Evaluation) -> Values:
+    _check_labels(graph)
+    embedding, seconds = _timed(method, graph, streams)
+    found = visualization(embedding, graph.labels, seed=streams.seed)
+    return {**found.values(), "training_seconds": seconds}
+
+
+def _uncertainty(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
+    split = _split(graph, streams, wanted)
+    embedding, seconds = _timed(method, split.train, streams, validation=split.validation)
+    values = uncertainty(embedding, split.train, split.test, streams.numpy("uncertainty"))
+    scores = link_prediction(embedding, split.test)._asdict()
+    return {"split": _named(wanted), **scores, **values, "training_seconds": seconds}
+
+
+def _check_labels(graph: Graph) -> None:
+    if graph.labels is None:
+        raise InputError("the task needs labels, but the graph has none; choose link-prediction or induction")
+
+
+TASKS: dict[str, Callable[[Graph, Method, Streams, Evaluation], Values]] = {
+    "link-prediction": _link_prediction,
+    "node-classification": _node_classification,
+    "induction": _induction,
+    "convergence": _convergence,
+    "visualization": _visualization,
+    "uncertainty": _uncertainty,
+}
+SPLITTING = ("link-prediction", "convergence", "uncertainty")
+"""Tasks that hold out edges."""

@@ -1,0 +1,1 @@
+"""Columns of tables to attribute matrices, and new rows to the same columns."""

@@ -1,0 +1,244 @@
+"""Columns of a table to ids, numbers and categories; what does not fit raises and names the row."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from glace.categories import Categories
+from glace.errors import InputError
+from glace.ids import NodeIds, id_array
+from glace.sparse import bad_weights
+
+# A CSR entry costs 8 bytes and a dense one 4: below a quarter filled, CSR is half the size or less. A
+# narrow table stays dense whatever it holds, for it is small and dense products are faster.
+SPARSE_BELOW = 0.25
+SPARSE_COLUMNS = 32
+SCALE_RATIO = 100
+MOST_COLUMNS = 2**31 - 1
+_WANTED_ENTRIES = "columns from 0 on and finite values"
+
+
+@dataclass(frozen=True)
+class RowLocator:
+    """What messages call a table, and the number a person gives to its k-th row of data (k from 0)."""
+
+    name: str
+    number: Callable[[int], int] = lambda position: position + 1
+
+    def row(self, position: int | np.integer) -> str:
+        """Such as "edges.csv, row 3"."""
+        return f"{self.name}, row {self.number(int(position))}"
+
+
+def ids_of(table: pa.Table, name: str, where: RowLocator) -> pa.Array:
+    """The ids of a column, none missing."""
+    column = table.column(name)
+    if column.null_count:
+        raise InputError(f"{where.row(_first_null(column))}: the id in column {name!r} is missing")
+    try:
+        return id_array(column)
+    except InputError as problem:
+        raise InputError(f"{where.name}, column {name!r}: {problem}") from problem
+
+
+def distinct(ids: pa.Array, where: RowLocator) -> NodeIds:
+    """Ids that occur once each."""
+    encoded = pc.dictionary_encode(ids)
+    if len(encoded.dictionary) < len(ids):
+        codes = encoded.indices.to_numpy()
+        firsts = np.unique(codes, return_index=True)[1]
+        row = int(np.setdiff1d(np.arange(len(codes)), firsts)[0])
+        first = where.number(int(firsts[codes[row]]))
+        raise InputError(f"{where.row(row)}: id {ids[row].as_py()!r} is also in row {first}; give a node one row")
+    return NodeIds(ids)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(plain) or pa.types.is_large_string(plain) or str(plain) == "string_view"
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers, or yes and no."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _first_null(column: Any) -> int:
+    return int(pc.index(pc.is_null(column), True).as_py())
+
+
+def _numbers(column: Any, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
+    if column.null_count:
+        raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
+    values: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy()
+    return values
+
+
+def weights_of(table: pa.Table, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
+    """The weights of a column, each finite and above 0."""
+    column = table.column(name)
+    if not (is_number(column.type) or pa.types.is_null(column.type)):
+        raise InputError(f"{where.name}: column {name!r} is the weight, but holds {column.type}; wanted numbers")
+    weights = _numbers(column, name, where)
+    bad = bad_weights(weights)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"{where.row(row)}: weights must be finite and above 0, but this is {weights[row]}; "
+            f"{int(bad.sum()):,} such in all"
+        )
+    return weights
+
+
+def matrix_of(table: pa.Table, columns: list[str], where: RowLocator) -> Any:
+    """The columns as one matrix: dense, or CSR if mostly zero, wide and of one scale."""
+    dense = dense_of(table, columns, where)
+    found = Contents(len(columns))
+    found.add(dense)
+    return sp.csr_array(dense) if found.are_sparse() else dense
+
+
+def dense_of(table: pa.Table, columns: list[str], where: RowLocator) -> npt.NDArray[np.float32]:
+    """The columns as one dense matrix of finite numbers."""
+    dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
+    for place, name in enumerate(columns):
+        dense[:, place] = _attribute(table.column(name), name, where)
+    return dense
+
+
+class Contents:
+    """What decides whether a matrix is kept sparse, gathered from its rows in as many pieces as they come."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns, self.rows, self.nonzeros = columns, 0, 0
+        self.sizes = np.zeros(columns, dtype=np.float32)
+
+    def add(self, dense: npt.NDArray[np.float32]) -> None:
+        """Take some rows into account."""
+        self.rows += len(dense)
+        self.nonzeros += int(np.count_nonzero(dense))
+        self.sizes = np.maximum(self.sizes, np.abs(dense).max(axis=0, initial=0))
+
+    def are_sparse(self) -> bool:
+        """Whether the matrix is mostly zero, wide and of one scale."""
+        mostly_zero = self.nonzeros < SPARSE_BELOW * self.rows * self.columns
+        return self.columns > SPARSE_COLUMNS and mostly_zero and self._are_of_one_scale()
+
+    def _are_of_one_scale(self) -> bool:
+        """Whether columns are alike in size, as counts or TF-IDF are.
+
+        Sparse rows are scaled as a whole: beside an income of 50,000, a dozen ones would vanish. Dense columns
+        are scaled one by one.
+        """
+        sizes = self.sizes[self.sizes > 0]
+        return bool(len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min())
+
+
+def are_sparse_rows(schema: pa.Schema, columns: list[str]) -> bool:
+    """Whether the attributes are two lists a row, the `columns` that are not zero and their `values`."""
+    return sorted(columns) == ["columns", "values"] and all(
+        pa.types.is_list(schema.field(name).type) or pa.types.is_large_list(schema.field(name).type) for name in columns
+    )
+
+
+def sparse_rows_of(table: pa.Table, where: RowLocator) -> sp.csr_array:
+    """The matrix of such rows, just wide enough for the largest column."""
+    columns, values = (_flat(table.column(name), name, where) for name in ("columns", "values"))
+    if not (pa.types.is_integer(columns.type) and is_number(values.type)):
+        raise InputError(
+            f"{where.name}: 'columns' and 'values' are lists of {columns.type} and {values.type}; wanted integers "
+            "and numbers"
+        )
+    lengths = [pc.list_value_length(table.column(name)).to_numpy() for name in ("columns", "values")]
+    _refuse_row(lengths[0] != lengths[1], where, "as many columns as values")
+    ends = np.concatenate([[0], np.cumsum(lengths[0])])
+    places, numbers = columns.to_numpy(zero_copy_only=False), values.to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        numbers = numbers.astype(np.float32)
+    bad = (places < 0) | (places >= MOST_COLUMNS) | ~np.isfinite(numbers)
+    _refuse_row(np.add.reduceat(np.append(bad, False), ends[:-1]) * (lengths[0] > 0) > 0, where, _WANTED_ENTRIES)
+    shape = (len(lengths[0]), int(places.max(initial=0)) + 1)
+    return sp.csr_array((numbers, places.astype(np.int64), ends), shape=shape)
+
+
+def _flat(column: Any, name: str, where: RowLocator) -> Any:
+    """All values of a column of lists."""
+    if column.null_count:
+        raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
+    flat = pc.list_flatten(column)
+    flat = flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
+    if flat.null_count:
+        raise InputError(f"{where.name}: a list in column {name!r} has a missing value; fill it in")
+    return flat
+
+
+def _refuse_row(bad: npt.NDArray[np.bool_], where: RowLocator, wanted: str) -> None:
+    if bad.any():
+        raise InputError(f"{where.row(int(np.flatnonzero(bad)[0]))}: wanted {wanted}")
+
+
+def _attribute(column: Any, name: str, where: RowLocator) -> npt.NDArray[np.float32]:
+    _check_number(column, name, where)
+    return _finite(_numbers(column, name, where), name, where)
+
+
+def numbers_or_nan(column: Any, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
+    """(n,) the numbers of a column, NaN where one is missing; infinite ones raise."""
+    _check_number(column, name, where)
+    values = np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(), np.float64)  # NaN for null
+    _finite(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf), name, where)
+    return values
+
+
+def _check_number(column: Any, name: str, where: RowLocator) -> None:
+    if not (is_number(column.type) or pa.types.is_null(column.type)):
+        raise InputError(
+            f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
+            f"{_example(column, where)}; drop it, or say what it is: columns={{{name!r}: 'text'}} or 'category' "
+            f"(--column {name}=text, of a type TYPE:{name}=text); a table of nothing but texts can be given as texts"
+        )
+
+
+def _finite(values: npt.NDArray[np.float64], name: str, where: RowLocator) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        stored = values.astype(np.float32)
+    if not np.isfinite(stored).all():
+        row = int(np.flatnonzero(~np.isfinite(stored))[0])
+        raise InputError(f"{where.row(row)}: column {name!r} is {values[row]}, not a finite 32-bit number")
+    return stored
+
+
+def _example(column: Any, where: RowLocator) -> str:
+    """The first value of a text column that is no number: one stray cell turns a whole column to text."""
+    if not is_text(column.type):
+        return ""
+    for row, value in enumerate(column.to_pylist()):
+        if value is not None and not parses(value):
+            return f" ({value[:40]!r} in row {where.number(row)})"
+    return ""
+
+
+def label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Categories | None]:
+    """The categories of the columns `label` and `type`, where there."""
+    label, kind = (
+        Categories.of(table.column(name)) if name in table.column_names and name != key else None
+        for name in ("label", "type")
+    )
+    return label, kind
+
+
+def parses(text: str) -> bool:
+    """Whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,292 @@
+"""Numbers, categories and texts of one table to one attribute matrix, and new rows to the same columns.
+
+A pipeline is plain data: it is learned from the training table, travels with the model, and what it says is done to new
+rows exactly as it was done to those of the training.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from glace.errors import FormatError, InputError
+from glace.features.column_kinds import COLUMNS, Cells, Column, Matrix, Number, Sentence, Text
+from glace.features.columns import RowLocator
+from glace.features.frames import arrow_table, ordered
+from glace.features.text import TextVocabulary
+from glace.storage.container import Arrays, pack_strings
+
+DROP = "drop"
+KINDS = (*COLUMNS, DROP)
+# Names of columns and of folders may hold equals signs, too.
+_NAME_AND_KIND = re.compile(rf"(.+?)=({'|'.join(KINDS)}|{Sentence.kind}:.+)", re.S)
+TEXT = "text"
+"""What the one column of a graph made of texts is called."""
+
+Kinds = Mapping[str, str]
+"""What columns of a table hold, by name: number, category, text, sentence:MODEL, or drop."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """What could not be told of the values of one column: how many are missing, and how many never seen before."""
+
+    column: str
+    missing: int
+    unknown: int
+    first_unknown: str | None = None
+    first_row: int | None = None
+    """The first value that was never seen, and its row as people count."""
+
+    def line(self) -> str | None:
+        """It in words; nothing if all is known."""
+        unknown = f"{_values(self.unknown)} of {self.column!r} never seen in training (first: "
+        unknown += f"{self.first_unknown!r:.60} in row {self.first_row})"
+        missing = f"{self.missing:,}" if self.unknown else f"{_values(self.missing)} of {self.column!r}"
+        said = [text for text, count in ((unknown, self.unknown), (f"{missing} missing", self.missing)) if count]
+        return f"{', '.join(said)}: taken as unknown" if said else None
+
+
+class Mixed(NamedTuple):
+    """The rows of a table by a pipeline: matrix (n, width), and what could not be told, column by column."""
+
+    matrix: Matrix
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePipeline:
+    """How each column of a table becomes columns of the attribute matrix, side by side in this order.
+
+    `dropped` are columns of the training table that are no attributes, and may be there in new tables, too.
+    """
+
+    columns: tuple[Column, ...]
+    dropped: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [*self.table_names, *self.dropped]
+        if not self.columns or len(set(names)) != len(names):
+            raise InputError("a pipeline needs at least one column, and a name of its own for each")
+
+    @classmethod
+    def learn(cls, table: pa.Table, names: Sequence[str], kinds: Kinds, where: RowLocator) -> "FeaturePipeline":
+        """From the named columns of a table; those without a kind are numbers."""
+        _check_kinds(names, kinds, where)
+        used = [name for name in names if kinds.get(name) != DROP]
+        if not used:
+            raise InputError(f"{where.name}: all columns are dropped; leave the attributes out instead")
+        columns = tuple(_learned(name, kinds.get(name, Number.kind), table, where) for name in used)
+        return cls(columns, tuple(name for name in names if kinds.get(name) == DROP))
+
+    @classmethod
+    def of_texts(cls, vocabulary: TextVocabulary) -> "FeaturePipeline":
+        """That of a graph made of texts alone."""
+        return cls((Text(TEXT, vocabulary),))
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """What the columns of the table are called."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def worded(self) -> tuple[str, ...]:
+        """The columns that hold texts or names, which must not be read as numbers even if they look like that."""
+        return tuple(column.name for column in self.columns if not isinstance(column, Number))
+
+    @property
+    def width(self) -> int:
+        """How many columns the matrix has."""
+        return sum(column.width for column in self.columns)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the matrix is CSR: if there are one-hot or TF-IDF columns."""
+        return any(column.sparse for column in self.columns)
+
+    @property
+    def vocabulary(self) -> TextVocabulary | None:
+        """The words, where all there is is one column of text."""
+        (first, *others) = self.columns
+        return first.vocabulary if isinstance(first, Text) and not others else None
+
+    def names(self) -> tuple[str, ...]:
+        """What the columns of the matrix are called, such as price, town=Bern, wares:bread."""
+        return tuple(name for column in self.columns for name in column.names())
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Each column of the table, and in words what becomes of it."""
+        return [(column.name, _described(column)) for column in self.columns]
+
+    def matrix(self, frame: Any) -> Matrix:
+        """(n, width) float32 of the rows of a frame: CSR if `is_sparse`, else dense."""
+        return self.mixed(arrow_table(frame, "attributes"), RowLocator("attributes")).matrix
+
+    def counts(self, frame: Any) -> tuple[Count, ...]:
+        """What could not be told of the rows of a frame, for each column of the table."""
+        table, where = arrow_table(frame, "attributes"), RowLocator("attributes")
+        return tuple(_count(*each, where) for each in self._cells(table, where))
+
+    def mixed(self, table: pa.Table, where: RowLocator) -> Mixed:
+        """The matrix of a table's rows, and what could not be told."""
+        cells = self._cells(table, where)
+        counts = tuple(_count(*each, where) for each in cells)
+        number = Counter(column.kind for column in self.columns)
+        blocks = []
+        for column, values in cells:
+            block = column.matrix(values)
+            blocks.append(block * _weight(number[column.kind]) if column.shared else block)
+        return Mixed(_side_by_side(blocks, self.is_sparse), counts)
+
+    def texts(self, table: pa.Table, where: RowLocator) -> list[str]:
+        """The texts of a table, of a pipeline that has nothing else."""
+        assert self.vocabulary is not None
+        ((_, cells),) = self._cells(table, where)
+        found: list[str] = cells.values
+        return found
+
+    def suits(self, names: Sequence[str]) -> bool:
+        """Whether a table with these columns is meant for it: a model of texts takes a matrix, too."""
+        return self.vocabulary is None or self.columns[0].name in names
+
+    def chosen(self, table: pa.Table, key: str | None, where: RowLocator) -> pa.Table:
+        """The ids, if there are any, and the columns of the pipeline, which must be all there are."""
+        kept = [name for name in table.column_names if name not in self.dropped]
+        return ordered(table.select(kept), key, self.table_names, where)
+
+    def same_as(self, other: "FeaturePipeline | None") -> bool:
+        """Whether the other one says the same."""
+        return other is not None and self.to_json() == other.to_json()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, to the last bit."""
+        return {"columns": [column.to_json() for column in self.columns], "dropped": list(self.dropped)}
+
+    def to_arrays(self) -> Arrays:
+        """For files of arrays: UTF-8 JSON or, of a graph made of texts alone, words and weights as ever."""
+        vocabulary = self.vocabulary
+        if vocabulary is not None and self.table_names == (TEXT,) and not self.dropped:
+            return {**pack_strings("words", vocabulary.words), "idf": vocabulary.idf}
+        return {"pipeline": self.to_bytes()}
+
+    def to_bytes(self) -> npt.NDArray[np.uint8]:
+        """`to_json` as UTF-8."""
+        text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False)
+        return np.frombuffer(text.encode(), np.uint8)
+
+    @classmethod
+    def from_bytes(cls, content: npt.NDArray[Any], width: int) -> "FeaturePipeline":
+        """Back from `to_bytes`, for a matrix of this width; damage raises `FormatError`."""
+        try:
+            facts = json.loads(content.astype(np.uint8).tobytes().decode())
+            found = cls(
+                tuple(COLUMNS[each["kind"]].from_json(_named(each)) for each in facts["columns"]),
+                tuple(str(name) for name in facts["dropped"]),
+            )
+        except (InputError, FormatError, KeyError, TypeError, ValueError, RecursionError) as problem:
+            raise FormatError(f"the pipeline of the attributes is damaged: {problem}") from problem
+        if found.width != width:
+            raise FormatError(f"the pipeline makes {found.width:,} attributes, but there are {width:,}")
+        return found
+
+    def _cells(self, table: pa.Table, where: RowLocator) -> list[tuple[Column, Cells]]:
+        absent = next((name for name in self.table_names if name not in table.column_names), None)
+        if absent is not None:
+            raise InputError(f"{where.name}: no column {absent!r}, which the pipeline of the attributes wants")
+        return [(column, column.cells(table.column(column.name), where)) for column in self.columns]
+
+
+def parsed_columns(given: Sequence[str]) -> dict[str, str]:
+    """Kinds of columns as the command line gives them, NAME=KIND."""
+    found: dict[str, str] = {}
+    for each in given:
+        parts = _NAME_AND_KIND.fullmatch(each)
+        if parts is None:
+            raise InputError(
+                f"a column is given as NAME=KIND, not {each!r}; kinds: {', '.join(KINDS)} (sentence:MODEL)"
+            )
+        name, kind = parts.groups()
+        if name in found:
+            raise InputError(f"column {name!r} is given twice, as {found[name]} and {kind}; give it once")
+        found[name] = kind
+    return found
+
+
+def worded_columns(kinds: Kinds | None, pipeline: FeaturePipeline | None) -> tuple[str, ...]:
+    """Columns that must be read as text, by a pipeline or before there is one."""
+    if pipeline is not None:
+        return pipeline.worded
+    return tuple(name for name, kind in (kinds or {}).items() if kind != Number.kind)
+
+
+def distinct_columns(pipeline: FeaturePipeline, rows: int) -> int:
+    """Columns of categories in which every one of several rows has a category of its own."""
+    return sum(column.kind == "category" and column.width == rows > 1 for column in pipeline.columns)
+
+
+def _check_kinds(names: Sequence[str], kinds: Kinds, where: RowLocator) -> None:
+    for name, kind in kinds.items():
+        if name not in names:
+            shown = ", ".join(repr(each) for each in names[:10]) + (", ..." if len(names) > 10 else "")
+            raise InputError(f"{where.name}: {name!r} is not a column of attributes; those are {shown or 'none'}")
+        plain, _, model = kind.partition(":") if isinstance(kind, str) else (kind, "", "")
+        if plain not in KINDS or (model and plain != Sentence.kind):
+            raise InputError(f"column {name!r} cannot be {kind!r}; kinds: {', '.join(KINDS)}")
+        if plain == Sentence.kind and not model:
+            raise InputError(
+                f"column {name!r}: name the sentence model, as sentence:MODEL, a name or the path of a folder"
+            )
+
+
+def _learned(name: str, kind: str, table: pa.Table, where: RowLocator) -> Column:
+    plain, _, model = kind.partition(":")
+    found: Column
+    if plain == Sentence.kind:
+        found = Sentence.learn(name, model)
+    else:
+        found = COLUMNS[plain].learn(name, table.column(name), where)
+    return found
+
+
+def _named(facts: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(facts["name"], str):
+        raise TypeError("the name of a column is no text")
+    return facts
+
+
+def _weight(columns: int) -> np.float32:
+    return np.float32(1 / math.sqrt(columns))
+
+
+def _side_by_side(blocks: list[Matrix], sparse: bool) -> Matrix:
+    if not sparse:
+        return np.hstack(blocks, dtype=np.float32)
+    return sp.csr_array(sp.hstack([sp.csr_array(block) for block in blocks], format="csr"), dtype=np.float32)
+
+
+def _count(column: Column, cells: Cells, where: RowLocator) -> Count:
+    missing, unknown = int(cells.missing.sum()), len(cells.unknown)
+    if not unknown:
+        return Count(column.name, missing, 0)
+    return Count(column.name, missing, unknown, cells.first, where.number(int(cells.unknown[0])))
+
+
+def _values(count: int) -> str:
+    return f"{count:,} value{'' if count == 1 else 's'}"
+
+
+def _described(column: Column) -> str:
+    if isinstance(column, Number):
+        return f"number, mean {column.mean:.4g}, deviation {column.deviation:.4g}"
+    if isinstance(column, Sentence):
+        return f"sentence, {column.width:,} columns by the model {column.model}"
+    parts = {"category": "categories", "text": "words"}
+    return f"{column.kind}, {column.width:,} {parts[column.kind]}"

@@ -1,0 +1,1 @@
+"""The fitted model: what training makes and every question is asked of."""

@@ -1,1 +1,0 @@
-"""Approximate search for graphs of millions of nodes, with the recall it has."""

@@ -1,0 +1,1 @@
+"""Answers from Gaussians: neighbours, scores, missing links, certainty, novelty."""

@@ -1,0 +1,143 @@
+"""The file models and checkpoints live in: safetensors, whose metadata holds one JSON text with a checksum.
+
+safetensors alone reads many damaged files without complaint. The checksum is the SHA-256 of the whole
+file with the checksum's own 64 digits taken as zeros, so no byte can change unnoticed. Nothing in such
+a file is ever executed or unpickled.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from glace.blocks import row_blocks
+from glace.errors import FormatError
+from glace.storage.files import CHUNK, existing, replacing
+
+Arrays = dict[str, npt.NDArray[Any]]
+_BLANK = "0" * 64
+_MARK = rb"{\"checksum\":\""
+# numpy's types and safetensors', which puts wide ones first.
+_TYPES = {"|b1": "BOOL", "|u1": "U8", "|i1": "I8", "<i4": "I32", "<f4": "F32", "<f8": "F64", "<i8": "I64"}
+_LONGEST_HEADER = 100_000_000  # safetensors' own limit
+
+
+def write(path: str | Path, kind: str, version: int, metadata: dict[str, Any], arrays: Arrays) -> None:
+    """Write arrays and JSON-able metadata; the same content gives the same bytes."""
+    content = {"checksum": _BLANK, "kind": kind, "format_version": version, **metadata}
+    # One key only: safetensors writes several in an order that changes from run to run.
+    texts = {"glace": json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)}
+    with replacing(path) as temporary:
+        _write_tensors(temporary, arrays, texts)
+        place = _checksum_place(_header_bytes(temporary, path), path)
+        with temporary.open("r+b") as opened:
+            digest = _digest(temporary, place)
+            opened.seek(place)
+            opened.write(digest.encode())
+
+
+def _write_tensors(path: Path, arrays: Arrays, texts: dict[str, str]) -> None:
+    """A safetensors file, to the byte as that library writes it, which would copy all arrays first."""
+    order = sorted(arrays, key=lambda name: (-list(_TYPES).index(arrays[name].dtype.str), name))
+    header: dict[str, Any] = {"__metadata__": texts}
+    end = 0
+    for name in order:
+        array, begin = arrays[name], end
+        end += array.nbytes
+        shape = list(array.shape)
+        header[name] = {"dtype": _TYPES[array.dtype.str], "shape": shape, "data_offsets": [begin, end]}
+    encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    with path.open("wb") as opened:
+        opened.write(len(encoded).to_bytes(8, "little") + encoded)
+        for name in order:
+            for block in row_blocks(np.atleast_1d(arrays[name])):
+                opened.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
+
+
+def read(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
+    """Metadata and arrays of a file of this kind, verified."""
+    from safetensors import SafetensorError, safe_open
+
+    source = existing(path, f"a {kind} file")
+    header = _header_bytes(source, path)
+    metadata = _metadata(header, path)
+    if metadata.get("kind") != kind:
+        raise FormatError(f"{path} is not a {kind} file but a {metadata.get('kind')} file")
+    if _digest(source, _checksum_place(header, path)) != metadata["checksum"]:
+        raise FormatError(f"{path} is damaged: its content does not match its checksum; get or make it again")
+    if metadata.get("format_version") != version:
+        raise FormatError(
+            f"{path} has format version {metadata.get('format_version')}, but this glace reads version {version}; "
+            "use the version of glace that wrote it, or make the file again"
+        )
+    try:
+        with safe_open(source, framework="numpy") as opened:
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - no mapping
+    except SafetensorError as problem:
+        raise FormatError(f"{path} is damaged: {problem}") from problem
+    return metadata, arrays
+
+
+def pack_strings(name: str, texts: Any) -> Arrays:
+    """Strings as two arrays: their UTF-8 bytes and the n + 1 offsets into them."""
+    array = pa.array(texts, type=pa.large_string())
+    buffers = pa.concat_arrays([array]).buffers()  # a copy that starts at offset 0
+    offsets = np.frombuffer(buffers[1], dtype=np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
+    size = int(offsets[-1])
+    data = np.frombuffer(buffers[2], dtype=np.uint8)[:size] if size else np.zeros(0, np.uint8)
+    return {f"{name}/bytes": data, f"{name}/offsets": offsets}
+
+
+def unpack_strings(name: str, arrays: Arrays) -> pa.Array:
+    """Back from `pack_strings`, as an Arrow array."""
+    offsets, data = arrays[f"{name}/offsets"], arrays[f"{name}/bytes"]
+    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data.tobytes())]
+    array = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+    array.validate(full=True)
+    return array
+
+
+def _not_ours(path: str | Path) -> FormatError:
+    return FormatError(f"{path} is not a file written by glace, or is damaged; wanted one that `glace fit` wrote")
+
+
+def _header_bytes(source: Path, path: str | Path) -> bytes:
+    size = source.stat().st_size
+    with source.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+            raise _not_ours(path)
+        return opened.read(length)
+
+
+def _metadata(header: bytes, path: str | Path) -> dict[str, Any]:
+    try:
+        content = json.loads(json.loads(header)["__metadata__"]["glace"])
+        if not isinstance(content["checksum"], str):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise _not_ours(path) from problem
+    return dict(content)
+
+
+def _checksum_place(header: bytes, path: str | Path) -> int:
+    found = header.find(_MARK)
+    if found < 0:
+        raise _not_ours(path)
+    return 8 + found + len(_MARK)
+
+
+def _digest(source: Path, place: int) -> str:
+    digest = hashlib.sha256()
+    with source.open("rb") as opened:
+        digest.update(opened.read(place))
+        opened.read(len(_BLANK))
+        digest.update(_BLANK.encode())
+        while chunk := opened.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,191 @@
+"""A graph that has changed, its attributes brought into the order a model knows, and the model's weights into that."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from glace.errors import InputError
+from glace.features.column_kinds import Text
+from glace.features.pipeline import FeaturePipeline
+from glace.features.text import TextVocabulary
+from glace.graph.graph import Graph
+from glace.graph.node_types import NodeType, TypedAttributes
+from glace.model.network import Network
+from glace.model.node_types import kind_of_columns
+from glace.sparse import narrowed
+
+if TYPE_CHECKING:
+    from glace.estimators.glace import GLACE
+
+MIXED = "mixed columns"
+
+Columns = npt.NDArray[np.int64]
+Weights = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A graph whose first attributes are those the model knows, in its order.
+
+    `columns` has for each type where each of the old attributes is, (old width,). Without attributes a node is its
+    own column, and one that is gone is -1.
+    """
+
+    graph: Graph
+    columns: tuple[Columns, ...]
+
+    def new_attributes(self) -> int:
+        """How many the model did not know."""
+        widths = [part.width for part in self.graph.by_type().parts]
+        known = zip(widths, self.columns, strict=True)
+        return sum(width - len(columns) for width, columns in known if width is not None)
+
+
+def aligned(graph: Graph, model: "GLACE") -> Aligned:
+    """The graph with the model's attributes first and new ones after them; by name where both have names."""
+    given, known = graph.by_type().parts, model.types_
+    if [part.name for part in given] != [part.name for part in known]:
+        wanted, came = (", ".join(part.name or "one" for part in parts) for parts in (known, given))
+        raise InputError(f"the model's types of nodes with attributes are {wanted}, but this graph's {came}")
+    parts = tuple(_aligned(part, before, graph.mapped is not None) for part, before in zip(given, known, strict=True))
+    whole = _with_parts(graph, parts)
+    columns = (
+        _places(whole, model, kind) if part.width is None else np.arange(before.width or 0)
+        for kind, (part, before) in enumerate(zip(parts, known, strict=True))
+    )
+    return Aligned(whole, tuple(columns))
+
+
+def _with_parts(graph: Graph, parts: tuple[NodeType, ...]) -> Graph:
+    if isinstance(graph.attributes, TypedAttributes):
+        return replace(graph, attributes=graph.attributes.changed(parts))
+    (only,) = parts
+    return replace(graph, attributes=only.matrix, attribute_names=only.names, pipeline=only.pipeline)
+
+
+def _places(graph: Graph, model: "GLACE", kind: int) -> Columns:
+    """Where the old nodes of a type are among the new ones of it, both sorted by id as they are for training."""
+    ordered, _ = graph.in_id_order()
+    old = np.asarray(model.embedding_.ids.to_numpy())
+    types = ordered.by_type()
+    if types.kinds is None:
+        return ordered.ids.find(np.sort(old))
+    assert types.places is not None
+    assert model.graph_ is not None, "graphs with attributes by type are in memory"
+    assert model.graph_.node_types is not None
+    found = ordered.ids.find(np.sort(old[model.graph_.node_types.codes == kind]))
+    here = (found >= 0) & (types.kinds[found] == kind)
+    return np.where(here, types.places[found], -1)
+
+
+def _aligned(part: NodeType, known: NodeType, mapped: bool) -> NodeType:
+    """The attributes of one type in the order the model knows."""
+    if (part.width is None) != (known.width is None):
+        kinds = ("without", "with") if known.width is None else ("with", "without")
+        whose = f" of type {part.name!r}" if part.name else ""
+        raise InputError(f"the model was fitted {kinds[0]} attributes{whose}, but this graph comes {kinds[1]}")
+    if part.width is None or known.width is None:
+        return part
+    _check_kind(part, known)
+    old, new = _names(known), _names(part)
+    if old is not None and old != new:
+        part = _named_as(part, old) if new is None else _by_name(part, old, new, known.pipeline, mapped)
+    if (part.width or 0) < known.width:
+        raise InputError(f"the model knows {known.width:,} attributes, but these are {part.width:,}; give all")
+    return part
+
+
+def _check_kind(part: NodeType, known: NodeType) -> None:
+    kinds = [_kind(each.pipeline) for each in (known, part)]
+    if kinds[0] != kinds[1]:
+        raise InputError(f"the model was fitted on {kinds[0]}, but this graph has {kinds[1]}; give it as that")
+    if kinds[0] == MIXED and not (known.pipeline and known.pipeline.same_as(part.pipeline)):
+        raise InputError(
+            "the attributes of this graph come from another pipeline than the model's; make it with that one: "
+            "from_tables(..., pipeline=model.type_of(...).pipeline), or give `glace update` the tables"
+        )
+    if part.sparse != known.sparse:
+        raise InputError("the attributes must be sparse or dense as those of the training were")
+
+
+def _kind(pipeline: FeaturePipeline | None) -> str:
+    if pipeline is None:
+        return "attributes"
+    return MIXED if pipeline.vocabulary is None else "texts"
+
+
+def _named_as(part: NodeType, names: tuple[str, ...]) -> NodeType:
+    """Columns without names are taken for those of the model, and must be as many."""
+    if part.width != len(names):
+        raise InputError(
+            f"the model's {len(names):,} attributes have names, and these {part.width:,} do not; name them"
+        )
+    return replace(part, names=names)
+
+
+def _names(part: NodeType) -> tuple[str, ...] | None:
+    """Of attributes or words; mixed columns have those of the model anyhow."""
+    if part.pipeline is None or part.pipeline.vocabulary is None:
+        return part.names
+    return part.pipeline.vocabulary.words
+
+
+def _by_name(
+    part: NodeType, old: tuple[str, ...], new: tuple[str, ...], pipeline: FeaturePipeline | None, mapped: bool
+) -> NodeType:
+    """The attributes with their columns under the old names first, and those that are new after them."""
+    if mapped:
+        raise InputError("the attributes of a graph folder must be those of the model, in the same order")
+    known = set(old)
+    names = (*old, *(name for name in new if name not in known))
+    place = {name: column for column, name in enumerate(names)}
+    to = np.array([place[name] for name in new], np.int64)
+    if not sp.issparse(part.matrix):
+        dense = np.zeros((part.count, len(names)), np.float32)
+        dense[:, to] = part.matrix
+        return replace(part, matrix=dense, names=names)
+    rows = sp.coo_array(part.matrix)
+    values, wider = rows.data, part.pipeline
+    if pipeline is not None and wider is not None:
+        was, now = pipeline.vocabulary, wider.vocabulary
+        assert was is not None
+        assert now is not None
+        # A word weighs what it weighed in training, however often the new texts have it.
+        idf = np.concatenate([was.idf, now.idf[[name not in known for name in new]]])
+        values = values * (idf[to] / now.idf)[rows.col]
+        wider = replace(pipeline, columns=(Text(pipeline.columns[0].name, TextVocabulary(names, idf)),))
+    moved = sp.csr_array((values.astype(np.float32), (rows.row, to[rows.col])), shape=(part.count, len(names)))
+    moved.sort_indices()
+    if wider is not None:
+        moved = _of_unit_length(moved)
+    return replace(part, matrix=narrowed(moved), names=part.names and names, pipeline=wider)
+
+
+def _of_unit_length(rows: sp.csr_array) -> sp.csr_array:
+    from sklearn.preprocessing import normalize
+
+    return sp.csr_array(normalize(rows))
+
+
+def widened(old: Network, new: Network, columns: tuple[Columns, ...]) -> Weights:
+    """The weights of the old network in the shape of the new one, whose own stay where the old one has none."""
+    found = {name: array.copy() for name, array in new.weights().items()}
+    for name, array in old.weights().items():
+        kind = kind_of_columns(name)
+        if kind is None:
+            found[name] = array
+            continue
+        shapes = old.kinds[kind].shape, new.kinds[kind].shape
+        # Beside the rows of a node's own attributes there may be those of its neighbours'.
+        for part in range(len(array) // shapes[0].part):
+            before, after = part * shapes[0].part, part * shapes[1].part
+            if shapes[0].hashed:
+                found[name][after : after + shapes[0].part] = array[before : before + shapes[0].part]
+            else:
+                kept = columns[kind] >= 0
+                rows = array[before : before + len(columns[kind])][kept]
+                found[name][after + columns[kind][kept]] = rows
+    return found

@@ -1,0 +1,65 @@
+"""Raw attributes as points: untouched, and only where they fit into memory."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import glace
+from glace.errors import InputError, TooLarge
+from glace.experiments.baselines.attributes import RawAttributes
+from glace.rng import Streams
+
+EDGES = np.array([[0, 1], [1, 2]])
+ROWS = np.array([[0, 2.5, 0], [1, 0, 0], [0, 0, 0], [0, 0, 3]])
+
+
+def embed(graph, unseen=None, **options):
+    return RawAttributes(**options).embed(graph, Streams(0), unseen)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_points_are_the_attributes(dense):
+    graph = glace.from_arrays(EDGES, ROWS if dense else sp.csr_array(ROWS), ids=list("abcd"))
+    embedding = embed(graph)
+    np.testing.assert_array_equal(embedding.mean, ROWS.astype(np.float32))
+    assert (embedding.mean.dtype, embedding.variance, embedding.dissimilarity) == (np.float32, None, "dot")
+    assert list(embedding.ids) == list("abcd")
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_unseen_rows_are_appended(dense):
+    graph = glace.from_arrays(EDGES, sp.csr_array(ROWS), ids=list("abcd"))
+    new = np.array([[7, 0, 0.5]], np.float32)
+    embedding = embed(graph, new if dense else sp.csr_array(new))
+    np.testing.assert_array_equal(embedding.mean, np.vstack([ROWS, new]).astype(np.float32))
+    assert list(embedding.ids) == [*"abcd", "unseen 0"]
+
+
+def test_the_graph_keeps_its_own_numbers():
+    graph = glace.from_arrays(EDGES, ROWS)
+    before = graph.fingerprint()
+    assert embed(graph).mean.flags.owndata
+    assert graph.fingerprint() == before
+
+
+def test_a_node_without_attributes_is_its_own_number():
+    bare = dataclasses.replace(glace.from_arrays(EDGES, ROWS), attributes=None)
+    np.testing.assert_array_equal(embed(bare).mean, np.eye(4))
+
+
+def test_too_many_numbers_are_refused_before_they_are_made():
+    wide = sp.csr_array(([1.0], ([0], [10**9])), shape=(4, 10**9 + 1), dtype=np.float32)
+    message = r"raw attributes of 4 nodes are 16\.0 GB as points, more than most_gigabytes=4; allow more, or choose"
+    with pytest.raises(TooLarge, match=message):
+        embed(glace.from_arrays(EDGES, wide, ids=range(4)))
+    with pytest.raises(TooLarge, match="of 5 nodes are 20.0 GB"):
+        embed(glace.from_arrays(EDGES, wide, ids=range(4)), wide[[0]])
+    with pytest.raises(TooLarge, match="most_gigabytes=1e-08"):
+        embed(glace.from_arrays(EDGES, ROWS), most_gigabytes=1e-8)
+
+
+def test_options_are_checked():
+    with pytest.raises(InputError, match="most_gigabytes must be a number above 0, not -1"):
+        RawAttributes(most_gigabytes=-1)

@@ -1,0 +1,182 @@
+"""What every method promises, run by every method of the experiments on a planted answer."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+import glace
+from glace.errors import InputError
+from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.experiments.methods import GAUSSIAN, METHODS, make
+from glace.graph.split import HeldOut, split_edges
+from glace.rng import Streams
+from glace.training.threads import using_threads
+
+LEARNED = {
+    "dim": 8,
+    "hidden": 32,
+    "batch_size": 128,
+    "negative_pool_size": 64,
+    "max_steps": 120,
+    "n_jobs": 1,
+    "learning_rate": 0.01,
+}
+WALKS = {"dim": 8, "walks": 5, "length": 20}
+NETWORKS = {"dim": 8, "hidden": 16, "max_steps": 40, "learning_rate": 0.02}
+OPTIONS = {name: dict(LEARNED) for name in METHODS} | {
+    "attributes": {},
+    "deepwalk": WALKS | {"learning_rate": 0.1},
+    "node2vec": WALKS | {"learning_rate": 0.1},
+    "vgae": NETWORKS,
+    "graphsage": NETWORKS | {"batch_size": 64, "negative_pool_size": 64, "near": 10, "far": 5},
+    "graph2gauss": {"dim": 8, "hidden": 32, "batch_size": 128, "max_steps": 100, "validate_every": 25},
+}
+for each in ("line", "line-first", "line-second"):  # nothing but edges to learn from
+    OPTIONS[each] |= {"learning_rate": 0.05}
+BRIEF = {name: {"max_steps": 2} for name in METHODS} | {
+    "attributes": {},
+    "deepwalk": {"walks": 1},
+    "node2vec": {"walks": 1},
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Steps this small take longer with more."""
+    with using_threads(1):
+        yield
+
+
+@pytest.fixture(params=METHODS)
+def name(request):
+    return request.param
+
+
+@functools.cache
+def planted():
+    return glace.datasets.planted(200, communities=4, attributes=80, words=8)
+
+
+@functools.cache
+def split():
+    return split_edges(planted(), np.random.default_rng(0))
+
+
+def embed(name, graph, seed=0, unseen=None, validation=None, **options):
+    return make(name, OPTIONS[name] | options).embed(graph, Streams(seed), unseen, validation)
+
+
+def brief(name, graph, seed=0, unseen=None):
+    return embed(name, graph, seed, unseen, **BRIEF[name])
+
+
+@functools.cache
+def trained(name):
+    return embed(name, split().train, validation=split().validation)
+
+
+def unlearned(name):
+    """The same without what there is to be learned."""
+    graph = split().train
+    if name == "attributes":
+        rows = np.random.default_rng(0).permutation(graph.num_nodes)
+        return embed(name, dataclasses.replace(graph, attributes=graph.attributes[rows]))
+    return embed(name, graph, **BRIEF[name] | {"learning_rate": 1e-9})
+
+
+def test_held_out_edges_of_planted_communities_are_found(name):
+    found, before = (link_prediction(each, split().test).auc for each in (trained(name), unlearned(name)))
+    assert found > 0.6
+    assert found > before + 0.03
+
+
+def test_ids_shapes_and_finite_numbers(name):
+    embedding = trained(name)
+    assert list(embedding.ids) == list(planted().ids)
+    assert embedding.mean.dtype == np.float32
+    assert len(embedding.mean) == 200
+    wide = {"line": 16, "lace": 16, "glace-published": 16, "attributes": 80}
+    assert embedding.mean.shape[1] == wide.get(name, 8)
+    assert np.isfinite(embedding.mean).all()
+    assert (embedding.variance is not None) == (name in GAUSSIAN)
+    assert (embedding.dissimilarity == "dot") == (name not in GAUSSIAN)
+    if embedding.variance is not None:
+        assert np.isfinite(embedding.variance).all()
+        assert (embedding.variance > 0).all()
+
+
+def test_a_seed_decides_every_bit(name):
+    first, again, other = (brief(name, planted(), seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.mean, again.mean)
+    if first.variance is not None:
+        np.testing.assert_array_equal(first.variance, again.variance)
+    assert (first.mean != other.mean).any() == (name != "attributes")
+
+
+def test_methods_and_options_are_by_name(name):
+    made = make(name, OPTIONS[name])
+    assert made.name == name
+    with pytest.raises(InputError, match=f"^{name} has no option 'dimension'; it has .*"):
+        make(name, {"dimension": 3})
+    with pytest.raises(InputError, match=" must be .*, not "):
+        make(name, {"most_gigabytes": 0} if name == "attributes" else {"dim": 0})
+
+
+def test_unseen_nodes_follow_or_are_refused(name):
+    rows = planted().features()[:3]
+    if not make(name, {}).inductive:
+        with pytest.raises(InputError, match=f"^{name} cannot embed nodes it was not trained on: .*; choose"):
+            brief(name, planted(), unseen=rows)
+        return
+    alone = brief(name, planted())
+    for unseen in (rows, rows.toarray()):
+        embedding = brief(name, planted(), unseen=unseen)
+        assert list(embedding.ids)[200:] == ["unseen 0", "unseen 1", "unseen 2"]
+        assert embedding.mean.shape == (203, alone.mean.shape[1])
+        assert (embedding.variance is None) == (alone.variance is None)
+        np.testing.assert_allclose(embedding.mean[:200], alone.mean, atol=1e-5)
+        assert np.isfinite(embedding.mean).all()
+
+
+@pytest.mark.parametrize("kind", ["directed", "weighted", "isolated", "dense", "bare"])
+def test_any_kind_of_graph_is_embedded_and_stays_as_it_was(name, kind):
+    graph = variant(kind)
+    before = graph.fingerprint()
+    embedding = brief(name, graph)
+    assert graph.fingerprint() == before
+    assert list(embedding.ids) == list(graph.ids)
+    assert np.isfinite(embedding.mean).all()
+
+
+def variant(kind):
+    graph, edges = planted(), planted().edges()
+    if kind == "directed":
+        return glace.datasets.planted(120, communities=4, attributes=80, words=8, directed=True)
+    if kind == "weighted":
+        return graph.with_edges(edges, np.random.default_rng(0).random(len(edges)) + 0.1)
+    if kind == "isolated":
+        kept = edges[(edges >= 20).all(axis=1)]
+        return graph.with_edges(kept, np.ones(len(kept), np.float32))
+    if kind == "dense":
+        return dataclasses.replace(graph, attributes=graph.attributes.toarray())
+    return graph.without_attributes()
+
+
+LOOKING = [name for name in METHODS if name not in ("attributes", "deepwalk", "node2vec")]
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_given_pairs_choose_the_weights(name):
+    """Pairs turned round ask for the worst weights instead of the best, and get other ones."""
+    validation_points = {"max_steps": 30, "validate_every": 5, "patience": 100}
+    pairs = split().validation
+    turned = HeldOut(pairs.non_edges, pairs.edges)
+    best, worst = (embed(name, split().train, validation=each, **validation_points) for each in (pairs, turned))
+    assert link_prediction(best, pairs).auc > link_prediction(worst, pairs).auc
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(InputError, match="method must be one of attributes, deepwalk, .*, glace, not 'gcn'"):
+        make("gcn", {})

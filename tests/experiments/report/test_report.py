@@ -1,0 +1,272 @@
+"""The whole report from invented records: sections, numbers, nothing from elsewhere, the same bytes twice."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from glace.cli.report import report
+from glace.errors import InputError
+from glace.experiments.report.html import document_html
+from glace.experiments.report.markdown import document_markdown
+from glace.experiments.report.names import in_order, method_name
+from glace.experiments.report.results import Results, read_results
+from glace.experiments.report.sections.classification import paired_p
+from glace.experiments.report.sections.convergence import seconds_to
+from glace.experiments.report.sections.uncertainty import mean_curve
+from glace.experiments.report.write import report_of, write_report
+from tests.experiments.report.invented import certainty, classes, cloud, curve, everything, links, record, write
+
+SECTIONS = [
+    "What this is",
+    "Link prediction (Table 2)",
+    "Node classification (Figure 1)",
+    "Induction (Table 3)",
+    "Convergence (Figure 2)",
+    "Visualization (Figure 3)",
+    "Uncertainty",
+    "Time and memory",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = write(tmp_path_factory.mktemp("results"), everything())
+    write_report(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    return (folder / "report.md").read_text(encoding="utf-8")
+
+
+def drawn(tmp_path, records) -> str:
+    return document_markdown(report_of(read_results(write(tmp_path, records))))
+
+
+def row(text: str, heading: str, *starts: str) -> list[str]:
+    """The cells of the first row below a heading whose first cells are these."""
+    below = text.split(f"{heading}\n", 1)[1]
+    line = next(line for line in below.splitlines() if line.startswith(f"| {' | '.join(starts)} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_every_section_is_there_in_order(page, text):
+    assert re.findall("<h2>(.*?)</h2>", page) == SECTIONS
+    assert re.findall("^## (.*)$", text, flags=re.M) == SECTIONS
+
+
+def test_links_inside_the_page_lead_somewhere(page):
+    assert set(re.findall('href="#(.*?)"', page)) == set(re.findall('section id="(.*?)"', page))
+
+
+def test_nothing_comes_from_elsewhere(page):
+    assert not re.search("https?:|<script|<link|@import|url\\(", page)
+    assert all(each.startswith(("data:image/png;base64,", "#")) for each in re.findall('(?:src|href)="(.*?)"', page))
+
+
+def test_both_formats_have_the_same_cells(page, text):
+    cells = re.findall("<td[^>]*>(.*?)</td>", page)
+    in_page = [re.sub("</?b>|<sup>.*?</sup>", "", cell) for cell in cells if not cell.startswith("</td")]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    in_text = {re.sub(r"\*\*|<sup>.*?</sup>", "", cell).strip() for line in lines for cell in line.split("|")}
+    assert {cell for cell in in_page if cell} - in_text == set()
+
+
+def test_pictures_of_the_markdown_are_files(folder, text):
+    linked = re.findall(r"\]\((plots/.*?)\)", text)
+    assert len(linked) == 10
+    assert all((folder / each).read_bytes().startswith(b"\x89PNG") for each in linked)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "plots",
+        "records.jsonl",
+        "report.html",
+        "report.md",
+    ]
+
+
+def test_the_same_records_give_the_same_bytes(folder):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    written = write_report(folder)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert set(written) == set(before) - {folder / "records.jsonl"}
+
+
+def test_ours_beside_the_papers(text):
+    # Seeds 0.98 and 0.984: mean 98.20, deviation 0.004 / sqrt 2; the paper has 98.55 and 98.40.
+    cells = row(text, "### DBLP", "GLACE")
+    assert cells[1] == "**98.20 ± 0.28**"
+    assert cells[3:7] == ["98.55", "98.40", "\N{MINUS SIGN}0.35", "\N{MINUS SIGN}0.20"]
+    assert cells[7:] == ["2", "10.5", "500"]
+
+
+def test_points_are_shown_by_cosine_too(text):
+    assert row(text, "### Dot product or cosine", "node2vec")[1:3] == ["88.20", "**89.00**"]
+    assert "GLACE" not in text.split("### Dot product or cosine")[1].split("###")[0]
+
+
+def test_a_given_split_stands_apart(text):
+    cells = row(text, "### Cora-ML, the given split cora_ml_split.npz", "GLACE")
+    assert cells[1:5] == ["99.00", "99.00", "97.00", "96.00"]
+    assert "42 of its test edges run against an edge" in text
+    assert row(text, "### Cora-ML", "GLACE")[1].startswith("**98.20")
+
+
+def test_what_did_not_finish_has_a_reason(text):
+    assert row(text, "### ACM", "GraphSAGE")[1] == "–<sup>a</sup>"  # noqa: RUF001
+    assert "<sup>a</sup> stopped at its time limit: 5 hours" in text
+
+
+def test_induction_beside_the_papers_and_methods_that_cannot(text):
+    assert row(text, "### 50 % of the nodes hidden", "Pubmed", "Graph2Gauss")[2:8] == [
+        "90.00", "80.00", "51.22", "27.39", "+38.78", "+52.61",
+    ]  # fmt: skip
+    assert "cannot do this: node2vec." in text
+    assert "node2vec" not in text.split("## Induction")[1].split("\n## ")[0].split("cannot do this: node2vec.")[1]
+
+
+def test_the_head_says_where_it_comes_from(page):
+    for fact in (
+        "glace reproduce --seeds 3 -o results",
+        "torch 2.6.0",
+        "Linux",
+        "2026-01-02 03:04:05 UTC",
+        "0123abcd",
+    ):
+        assert fact in page
+
+
+def test_only_so_many_commands_are_listed(tmp_path):
+    runs = [links(seed=seed) for seed in range(23)]
+    for each in runs:
+        each["provenance"] = each["provenance"] | {"command": f"glace evaluate --seed {each['seed']}"}
+    text = drawn(tmp_path, runs)
+    assert "    glace evaluate --seed 19\n    ... and 3 more, in the records" in text
+
+
+def test_the_p_is_of_the_paired_test(tmp_path):
+    records = [
+        classes("dblp", method, seed, level) for method, level in (("glace", 0.8), ("lace", 0.799)) for seed in (0, 1)
+    ]
+    runs = read_results(write(tmp_path, records)).runs
+    ours, theirs = ([run for run in runs if run.method == method] for method in ("glace", "lace"))
+    trials = [np.concatenate([run.values["micro_f1_trials"]["0.1"] for run in some]) for some in (ours, theirs)]
+    assert paired_p(ours, theirs) == pytest.approx(float(ttest_rel(*trials).pvalue))
+    assert paired_p(ours, theirs[1:]) == pytest.approx(float(ttest_rel(trials[0][10:], trials[1][10:]).pvalue))
+    assert paired_p(ours, ours) is None
+    assert paired_p(ours, []) is None
+
+
+def test_seconds_to_a_goal_are_those_of_the_first_time():
+    curve = [[1.0, 0.5], [2.0, 0.9], [3.0, 0.8], [4.0, 0.95]]
+    assert seconds_to(curve, 0.9) == 2.0
+    assert seconds_to(curve, 0.91) == 4.0
+    assert seconds_to(curve, 0.99) is None
+
+
+def test_goals_only_some_seeds_reach_say_how_many(tmp_path):
+    text = drawn(tmp_path, [curve("dblp", "glace", 0, 0.96, 1.0), curve("dblp", "glace", 1, 0.92, 1.0)])
+    cells = row(text, "### DBLP", "GLACE")
+    assert cells[1] == "94.00 ± 2.83"
+    assert "(" not in cells[2]
+    assert cells[3].endswith("(1 of 2)")
+
+
+def test_curves_of_seeds_are_averaged_place_by_place(tmp_path):
+    first, second = certainty("dblp", "glace"), certainty("dblp", "glace", 1)
+    second["variance_term"] = {name: column[1:] for name, column in second["variance_term"].items()}
+    runs = read_results(write(tmp_path, [first, second])).runs
+    points = mean_curve(runs, "variance_term", "tenth", "auc")
+    assert np.array(points[:2]) == pytest.approx(np.array([[1.0, 0.99], [2.0, 0.979]]))
+    assert mean_curve(runs, "variance_term", "tenth", "unheard of") == []
+
+
+def test_names_are_escaped(tmp_path):
+    evil = "<script>alert(1)</script>"
+    records = [links(evil, evil), classes(evil, evil, 0, 0.5), cloud(evil, "$x$", 1.0, ("_a", "$b", "<i>"))]
+    document = report_of(read_results(write(tmp_path, records)))
+    assert "<script" not in document_html(document)
+    assert "<script" not in document_markdown(document)
+    assert all(re.fullmatch("[a-z0-9-]+", picture.name) for picture in document.pictures())
+
+
+def test_pictures_of_like_names_have_files_of_their_own(tmp_path):
+    document = report_of(read_results(write(tmp_path, [cloud("a b", "glace", 1.0), cloud("a_b", "glace", 1.0)])))
+    assert [picture.name for picture in document.pictures()] == ["visualization-a-b", "visualization-a-b-2"]
+
+
+@pytest.mark.parametrize("status", ["timeout", "memory", "unsupported", "failed"])
+def test_a_report_of_nothing_that_finished_can_be_drawn(tmp_path, status):
+    tasks = [
+        "link-prediction",
+        "node-classification",
+        "induction",
+        "convergence",
+        "visualization",
+        "uncertainty",
+    ]
+    text = drawn(tmp_path, [record(task, status=status, reason="bad luck") for task in tasks])
+    assert "bad luck" in text
+
+
+def test_only_the_tasks_that_were_run_have_sections(tmp_path):
+    text = drawn(tmp_path, [links()])
+    assert re.findall("^## (.*)$", text, flags=re.M) == [SECTIONS[0], SECTIONS[1], SECTIONS[-1]]
+    assert row(text, "## What this is", "Not run")[1].startswith("node-classification, induction")
+
+
+def test_notices_are_printed(tmp_path):
+    results = read_results(write(tmp_path, [links()]))
+    assert "Mind the gap." in document_markdown(report_of(Results(results.runs, ("Mind the gap.",))))
+
+
+def test_methods_stand_in_the_papers_order():
+    shuffled = [
+        "zebra",
+        "glace",
+        "line",
+        "lace-second",
+        "attributes",
+        "line-first",
+        "glace-published",
+        "lace-first",
+    ]
+    assert [method_name(method) for method in in_order(shuffled)] == [
+        "Attributes", "LINE 1st", "LINE 1st+2nd", "LACE 1st", "LACE 2nd",
+        "GLACE as published 1st+2nd", "GLACE", "zebra",
+    ]  # fmt: skip
+
+
+def test_a_report_that_cannot_be_drawn_leaves_the_last_one(tmp_path, monkeypatch):
+    write(tmp_path, [cloud("dblp", "glace", 1.0)])
+    (tmp_path / "report.html").write_text("the last one")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(InputError, match=r"pip install 'glace-graph\[plots\]'"):
+        write_report(tmp_path)
+    assert (tmp_path / "report.html").read_text() == "the last one"
+    assert not (tmp_path / "plots").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_of_plots_is_said(tmp_path):
+    write(tmp_path, [links()])
+    (tmp_path / "plots").write_text("")
+    with pytest.raises(InputError, match="cannot make the folder .*plots"):
+        write_report(tmp_path)
+
+
+def test_the_verb_says_what_it_wrote(tmp_path, capsys):
+    report(write(tmp_path, [links(), curve("dblp", "glace", 0, 0.9, 1.0)]))
+    printed = capsys.readouterr().out
+    assert "report.html" in printed
+    assert "report.md" in printed
+    assert "wrote 1 pictures" in printed
+    report(tmp_path, quiet=True)
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,143 @@
+"""Reading records: what counts, what is refused, and averages against plain arithmetic."""
+
+import json
+import statistics
+
+import pytest
+
+from glace.errors import InputError
+from glace.experiments.report.results import grouped, measured, read_results
+from tests.experiments.report.invented import certainty, cloud, links, record, write
+
+
+def test_mean_and_deviation_over_seeds(tmp_path):
+    values = [0.91, 0.95, 0.96]
+    folder = write(tmp_path, [links(seed=seed, auc=auc) for seed, auc in enumerate(values)])
+    found = measured(read_results(folder).runs, "auc")
+    assert found is not None
+    assert found.mean == pytest.approx(sum(values) / 3)
+    assert found.deviation == pytest.approx(statistics.stdev(values))
+    assert found.count == 3
+
+
+def test_one_seed_has_no_deviation(tmp_path):
+    found = measured(read_results(write(tmp_path, [links()])).runs, "auc")
+    assert found is not None
+    assert found.deviation is None
+
+
+def test_runs_that_are_not_done_are_in_no_average(tmp_path):
+    records = [links(auc=0.9), links(seed=1, auc=0.1, status="timeout", reason="5 hours")]
+    found = measured(read_results(write(tmp_path, records)).runs, "auc")
+    assert found is not None
+    assert (found.mean, found.count) == (0.9, 1)
+
+
+@pytest.mark.parametrize(
+    ("other", "kept"),
+    [
+        ({}, [0.8]),
+        ({"seed": 1}, [0.9, 0.8]),
+        ({"dataset": "acm"}, [0.9, 0.8]),
+        ({"method": "lace"}, [0.9, 0.8]),
+        ({"split": "given.npz"}, [0.9, 0.8]),
+    ],
+)
+def test_a_later_record_replaces_an_earlier_one_of_the_same_thing(tmp_path, other, kept):
+    results = read_results(write(tmp_path, [links(auc=0.9), links(auc=0.8, **other)]))
+    assert [run.values["auc"] for run in results.runs] == kept
+    assert any("replaced" in notice for notice in results.notices) == (len(kept) == 1)
+
+
+def test_shares_of_hidden_nodes_do_not_replace_each_other(tmp_path):
+    records = [record("induction", hidden_share=share, auc=0.9, ap=0.9) for share in (0.1, 0.5)]
+    assert len(read_results(write(tmp_path, records)).runs) == 2
+
+
+def test_a_failed_run_that_is_done_again_is_done(tmp_path):
+    folder = write(tmp_path, [links(status="failed", reason="no power", auc=None), links()])
+    assert [run.status for run in read_results(folder).runs] == ["done"]
+
+
+@pytest.mark.parametrize("half", ['{"kind": "evalu', '{"kind": "evaluation", "method": "\u00e9'.encode()[:-1]])
+def test_a_half_written_last_line_is_ignored_with_a_notice(tmp_path, half):
+    folder = write(tmp_path, [links()])
+    with (folder / "records.jsonl").open("ab") as file:
+        file.write(half if isinstance(half, bytes) else half.encode())
+    results = read_results(folder)
+    assert len(results.runs) == 1
+    assert any("half written" in notice for notice in results.notices)
+
+
+def test_a_last_line_without_its_end_counts_if_it_is_whole(tmp_path):
+    results = read_results(write(tmp_path, [links(), links(seed=1)], ending=""))
+    assert len(results.runs) == 2
+    assert not results.notices
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"kind": ', "line 2: not JSON"),
+        ("[1, 2]", "line 2: wanted a JSON object, found list"),
+        ('{"auc": NaN}', "line 2: NaN is not a number"),
+        ("\udcff", "line 2: not UTF-8"),
+        (json.dumps(links(auc=98.5)), "line 2: .*'auc' to be a number between 0 and 1, not 98.5"),
+        (json.dumps(links(auc=None)), "line 2: .*'auc' to be a number between 0 and 1, not None"),
+        (json.dumps(links(status="lost")), "line 2: .*'status' to be one of done, timeout, .* not 'lost'"),
+        (json.dumps(links() | {"seed": "a"}), "line 2: .*'seed' to be a whole number, not 'a'"),
+        (json.dumps(links(split=[1])), "line 2: .*'split' to be the name of a split"),
+        (json.dumps(links(options=3)), "line 2: .*'options' to be an object, not 3"),
+        (json.dumps(cloud("dblp", "glace", 1.0) | {"classes": [0]}), "line 2: .*not 1 for 90"),
+        (json.dumps(record("node-classification", micro_f1_trials={"a": [1]})), "line 2: .*share of labels"),
+        (json.dumps(record("convergence", curve=[[1, 2, 3]])), r"line 2: .*a list of \[seconds, AUC\]"),
+        (
+            json.dumps(record("convergence", curve=[[1, 0.5]], seconds=None)),
+            r"needs 'seconds' to be a number",
+        ),
+        (
+            json.dumps(certainty("a", "b") | {"variance_term": {"tenth": [1], "auc": []}}),
+            "line 2: .*equal length",
+        ),
+        (json.dumps(certainty("a", "b") | {"droppable_share": {"x": "y"}}), "line 2: .*numbers by name"),
+    ],
+)
+def test_any_other_bad_line_is_named(tmp_path, line, message):
+    text = "\n".join([json.dumps(links()), line, json.dumps(links(seed=1)), ""])
+    (tmp_path / "records.jsonl").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InputError, match=message) as caught:
+        read_results(tmp_path)
+    assert "records.jsonl" in str(caught.value)
+    assert "mend or delete" in str(caught.value)
+
+
+def test_no_records_is_said(tmp_path):
+    with pytest.raises(InputError, match="no file .*records.jsonl; wanted records"):
+        read_results(tmp_path)
+    (tmp_path / "records.jsonl").write_text('{"kind": "fit"}\n')
+    with pytest.raises(InputError, match="holds no evaluation; run `glace evaluate`"):
+        read_results(tmp_path)
+
+
+def test_other_kinds_and_tasks_are_counted(tmp_path):
+    folder = write(tmp_path, [links(), {"kind": "fit"}, record("juggling")])
+    assert "2 records of other kinds or tasks are not shown." in read_results(folder).notices
+
+
+def test_averages_over_runs_that_are_not_alike_are_noted(tmp_path):
+    other_data = links(seed=2)["provenance"] | {"data": "ffff"}
+    # `later` is an option that was not there yet when the others ran.
+    options = {"dim": 32, "dropout": 0.5, "later": 1}
+    decided = {"options": options, "choice": {"options": {"dropout": 0.5}, "trials": []}}
+    records = [links(), links(seed=1) | decided, links(seed=2, provenance=other_data)]
+    notices = " ".join(read_results(write(tmp_path, records)).notices)
+    assert "glace on dblp, link-prediction: the runs differ in dim." in notices
+    assert "dblp: the runs are on different data" in notices
+    stopped = {name: value for name, value in links(seed=3)["provenance"].items() if name != "data"}
+    alike = [links(), links(seed=3, status="memory", provenance=stopped)]
+    assert "different data" not in " ".join(read_results(write(tmp_path, alike)).notices)
+
+
+def test_runs_are_grouped_by_seed(tmp_path):
+    results = read_results(write(tmp_path, [links(seed=seed) for seed in (2, 0, 1)]))
+    assert [run.seed for run in grouped(results.runs, lambda run: run.method)["glace"]] == [0, 1, 2]

@@ -1,0 +1,114 @@
+"""Tables: marks, footnotes and escaping in both formats; cells against numbers worked out by hand."""
+
+import re
+
+import pytest
+
+from glace.experiments.report.cells import amount, difference_column, score_column, seeds_column, signed
+from glace.experiments.report.paper import Printed, induction, link_prediction
+from glace.experiments.report.results import Run
+from glace.experiments.report.tables import Cell, Column, Table, stacked, table_html, table_markdown, words
+from tests.experiments.report.invented import links
+
+
+def run(auc=0.9, seed=0, status="done", reason=None):
+    content = links(seed=seed, auc=auc, status=status, reason=reason)
+    return Run("link-prediction", "dblp", "glace", seed, status, content)
+
+
+def test_scores_are_percent_with_deviation_and_the_best_is_bold():
+    rows = [[run(0.90), run(0.92, 1)], [run(0.95)], []]
+    column = score_column("AUC", rows, "auc")
+    assert [cell.text for cell in column.cells] == ["91.00 ± 1.41", "95.00", ""]
+    assert [cell.strong for cell in column.cells] == [False, True, False]
+
+
+def test_what_is_equal_in_print_is_equally_bold():
+    column = score_column("AUC", [[run(0.95001)], [run(0.95002)], [run(0.94)]], "auc")
+    assert [cell.strong for cell in column.cells] == [True, True, False]
+
+
+def test_a_score_without_rivals_is_not_bold():
+    assert not score_column("AUC", [[run()], []], "auc").cells[0].strong
+
+
+@pytest.mark.parametrize(
+    ("status", "words_of"),
+    [
+        ("timeout", "stopped at its time limit: why"),
+        ("memory", "stopped at its memory limit: why"),
+        ("unsupported", "the method cannot do this: why"),
+        ("failed", "failed: why"),
+    ],
+)
+def test_a_run_that_is_not_done_is_a_dash_with_its_reason(status, words_of):
+    cell = score_column("AUC", [[run(status=status, reason="why")]], "auc").cells[0]
+    assert cell == Cell("–", notes=(words_of,))  # noqa: RUF001
+    assert seeds_column([[run(status=status)]]).cells[0].text == ""
+
+
+def test_missing_seeds_are_said_beside_the_mean():
+    cell = score_column("AUC", [[run(0.9), run(seed=3, status="timeout"), run(seed=1, status="timeout")]], "auc").cells[
+        0
+    ]
+    assert cell == Cell("90.00", notes=("without seed 1, 3: stopped at its time limit",))
+
+
+def test_differences_are_signed_points():
+    column = difference_column("AUC", [[run(0.9855)], [run(0.97)], [run()], []], "auc", [98.0, 98.0, None, 98.0])
+    assert [cell.text for cell in column.cells] == ["+0.55", "\N{MINUS SIGN}1.00", "", ""]
+    assert signed(-0.001) == "0.00"
+
+
+def test_amounts_keep_three_digits():
+    assert [amount(value) for value in (0.123, 12.34, 1234.5)] == ["0.12", "12.3", "1,234"]
+
+
+def table() -> Table:
+    cells = (Cell("1.0", True, ("slow",)), Cell("-", notes=("slow", "<big>")))
+    return Table((words("Method", ["<b>evil</b>", "a|b*c"]), Column("AUC", cells, "ours & theirs")))
+
+
+def test_html_escapes_and_numbers_footnotes_once():
+    text = table_html(table())
+    assert "<b>evil" not in text
+    assert "&lt;b&gt;evil" in text
+    assert "ours &amp; theirs" in text
+    assert "<b>1.0</b><sup>a</sup>" in text
+    assert "<sup>a,b</sup>" in text
+    assert re.findall("<li>(.*?)</li>", text) == ["slow", "&lt;big&gt;"]
+
+
+def test_markdown_escapes_and_has_a_cell_for_every_place():
+    lines = table_markdown(table()).splitlines()
+    assert lines[0] == "| Method | ours &amp; theirs AUC |"
+    assert lines[1] == "| --- | ---: |"
+    assert lines[2] == "| &lt;b>evil&lt;/b> | **1.0**<sup>a</sup> |"
+    assert lines[3].startswith(r"| a\|b\*c |")
+    assert lines[5:] == ["<sup>a</sup> slow  ", "<sup>b</sup> &lt;big>  "]
+
+
+def test_footnotes_go_beyond_z():
+    many = Table((Column("x", tuple(Cell("1", notes=(str(place),)) for place in range(28))),))
+    assert list(many.footnotes().values())[25:] == ["z", "aa", "ab"]
+
+
+def test_stacked_tables_name_each_part_once():
+    parts = {"A": [words("m", ["x", "y"])], "B": [words("m", ["z"])]}
+    assert [[cell.text for cell in row] for row in stacked("d", parts).rows()] == [
+        ["A", "x"],
+        ["", "y"],
+        ["B", "z"],
+    ]
+
+
+def test_the_numbers_of_the_paper():
+    assert link_prediction("glace", "dblp") == link_prediction("glace-published", "dblp") == Printed(98.55, 98.40)
+    assert link_prediction("glace-published-first", "citeseer") == Printed(96.41, 96.40)
+    assert link_prediction("line", "acm") == Printed(75.32, 76.81)
+    assert link_prediction("graphsage", "acm") is None
+    assert link_prediction("glace", "cora-ml") is None
+    assert link_prediction("vgae", "cora") is None
+    assert induction("graph2gauss", "pubmed", 0.5) == Printed(51.22, 27.39)
+    assert induction("glace", "cora-ml", 0.1) == Printed(93.07, 86.72)
+    assert induction("glace", "cora-ml", 0.3) is None

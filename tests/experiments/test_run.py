@@ -1,0 +1,291 @@
+"""A grid: what is finished is never done again, whatever became of the process that did it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import glace
+from glace.errors import FormatError, InputError
+from glace.experiments.grid import Run, key_of
+from glace.experiments.run import (
+    FINAL,
+    RECORDS,
+    TOO_LARGE,
+    Place,
+    Records,
+    Tidings,
+    check_folder,
+    command,
+    perform,
+)
+from glace.experiments.tasks import Evaluation
+
+RUNS = [
+    Run(dataset, Evaluation("link-prediction", method, seed))
+    for seed in (0, 1)
+    for dataset in ("cora-ml", "dblp")
+    for method in ("attributes", "lace")
+]
+
+
+def record_of(run, status="done", **more):
+    wanted = run.evaluation
+    return {
+        "kind": "evaluation", "task": wanted.task, "dataset": run.dataset, "method": wanted.method,
+        "seed": wanted.seed, "status": status, "reason": None, "auc": 0.9, "seconds": 1.0,
+        "provenance": {"command": "glace evaluate to a scratch file"}, **more,
+    }  # fmt: skip
+
+
+# The file of records
+
+
+def test_records_are_appended_and_read_back(tmp_path):
+    records = Records(tmp_path / RECORDS)
+    assert records.read() == []
+    assert records.finished() == set()
+    written = [record_of(run, reason="naïve, 中\n") for run in RUNS[:3]]
+    for record in written:
+        records.append(record)
+    assert Records(tmp_path / RECORDS).read() == written
+    assert len((tmp_path / RECORDS).read_text(encoding="utf-8").splitlines()) == 3
+    assert records.finished() == {run.key() for run in RUNS[:3]}
+
+
+@pytest.mark.parametrize("status", ["done", "timeout", "memory", "unsupported", "failed"])
+def test_only_a_failure_is_tried_again(tmp_path, status):
+    records = Records(tmp_path / RECORDS)
+    records.append(record_of(RUNS[0], status))
+    assert records.finished() == ({RUNS[0].key()} if status in FINAL else set())
+    assert (status in FINAL) == (status != "failed")
+
+
+@pytest.mark.parametrize("left", [1, 10, 60])
+def test_half_a_line_is_cut_off(tmp_path, left):
+    path = tmp_path / RECORDS
+    records = Records(path)
+    for run in RUNS[:2]:
+        records.append(record_of(run))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:left])
+    again = Records(path)
+    assert path.read_bytes() == whole
+    again.append(record_of(RUNS[2]))
+    assert again.finished() == {run.key() for run in RUNS[:3]}
+
+
+def test_a_line_without_its_end_alone_in_the_file_goes_too(tmp_path):
+    path = tmp_path / RECORDS
+    path.write_bytes(b'{"kind": "eval')
+    assert Records(path).read() == []
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("line", ["not json", "[1, 2]", "3"])
+def test_a_bad_line_is_named(tmp_path, line):
+    path = tmp_path / RECORDS
+    path.write_text(json.dumps(record_of(RUNS[0])) + "\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"records\.jsonl, line 2, is no record.*; mend or remove it"):
+        Records(path).finished()
+
+
+# Grids, with processes that only pretend
+
+
+class Processes:
+    """In place of real ones: each gives the exit code that a function of its arguments says."""
+
+    def __init__(self, code=lambda arguments: 0, said=""):
+        self.code, self.said, self.started = code, said, []
+
+    def __call__(self, arguments, **options):
+        wanted = arguments[arguments.index("evaluate") :]
+        self.started.append(wanted)
+        code = self.code(wanted)
+        if code == "late":
+            raise subprocess.TimeoutExpired(arguments, options["timeout"])
+        if code == 0:
+            run = Run(wanted[2], Evaluation(wanted[1], wanted[4], int(wanted[6])))
+            Path(wanted[wanted.index("--json") + 1]).write_text(json.dumps(record_of(run)), encoding="utf-8")
+        return subprocess.CompletedProcess(arguments, code, "", self.said)
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    def start(*arguments, **options):
+        processes = Processes(*arguments, **options)
+        monkeypatch.setattr(subprocess, "run", processes)
+        return processes
+
+    return start
+
+
+def performed(folder, runs=RUNS, **options):
+    """Make the runs; gives what was told, and the records."""
+    told: list[Tidings] = []
+    place = Place(folder, **{"data_dir": None, "limit_seconds": 60.0} | options)
+    perform(runs, place, told.append)
+    return told, Records(folder / RECORDS).read()
+
+
+def test_every_run_is_made_and_told_of_in_order(tmp_path, pretend):
+    processes = pretend()
+    told, records = performed(tmp_path / "new" / "folder")
+    assert [each.run for each in told] == RUNS
+    assert [(each.done, each.total) for each in told] == [(number, 8) for number in range(1, 9)]
+    assert records == [each.record for each in told]
+    for run, record in zip(RUNS, records, strict=True):
+        again = f"glace evaluate link-prediction {run.dataset} --method {run.evaluation.method} --seed {record['seed']}"
+        assert record["provenance"]["command"] == again, "what makes that run again"
+        assert record == record_of(run, provenance=record["provenance"])
+    assert len(processes.started) == 8
+    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == [RECORDS], "no scratch is left"
+
+
+def test_what_is_finished_is_not_done_again(tmp_path, pretend):
+    pretend()
+    performed(tmp_path, RUNS[:3])
+    processes = pretend()
+    told, records = performed(tmp_path)
+    assert len(processes.started) == 5
+    assert [each.run for each in told] == RUNS[3:]
+    assert told[0].done == 4
+    assert len(records) == 8
+    processes = pretend()
+    assert performed(tmp_path) == ([], records)
+    assert processes.started == []
+
+
+def test_a_failed_run_is_done_again_and_others_go_on(tmp_path, pretend):
+    pretend(lambda wanted: 2 if "lace" in wanted else 0, said="warning: x\nerror: no such luck\n")
+    _, records = performed(tmp_path)
+    assert [each["status"] for each in records] == ["done", "failed"] * 4
+    assert {each["reason"] for each in records if each["status"] == "failed"} == {"no such luck"}
+    processes = pretend()
+    _, records = performed(tmp_path)
+    assert len(processes.started) == 4
+    assert {wanted[4] for wanted in processes.started} == {"lace"}
+    assert Counter(each["status"] for each in records) == {"done": 8, "failed": 4}
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "status", "reason"),
+    [
+        (TOO_LARGE, "error: 40 GB are needed\n", "memory", "40 GB are needed"),
+        (-9, "", "memory", "killed: out of memory"),
+        (1, "", "failed", "ended with exit code 1"),
+        (3, "error: the loss is nan\n", "failed", "the loss is nan"),
+        ("late", "", "timeout", "not finished within 2 h"),
+    ],
+)
+def test_what_becomes_of_a_run_that_gives_nothing(tmp_path, pretend, code, said, status, reason):
+    pretend(lambda _: code, said)
+    _, (record,) = performed(tmp_path, RUNS[:1], limit_seconds=7200.0)
+    assert (record["status"], record["reason"]) == (status, reason)
+    named = ("kind", "task", "dataset", "method", "seed", "split", "hidden_share")
+    wanted = ("evaluation", "link-prediction", "cora-ml", "attributes", 0, "random", None)
+    assert tuple(record[name] for name in named) == wanted
+    assert {"command", "versions", "machine", "time"} <= set(record["provenance"])
+    processes = pretend()
+    performed(tmp_path, RUNS[:1])
+    assert len(processes.started) == (status == "failed")
+
+
+def test_what_a_method_cannot_do_is_noted_without_a_process(tmp_path, pretend):
+    processes = pretend()
+    run = Run("dblp", Evaluation("induction", "node2vec", hidden_share=0.5))
+    _, (record,) = performed(tmp_path, [run])
+    assert processes.started == []
+    assert record["status"] == "unsupported"
+    assert record["reason"].startswith("node2vec knows a node by its edges")
+    assert record["hidden_share"] == 0.5
+    assert Records(tmp_path / RECORDS).finished() == {run.key()}
+
+
+def test_several_at_a_time_make_the_same_records(tmp_path, pretend):
+    pretend()
+    told, records = performed(tmp_path, jobs=3)
+    assert sorted(each.done for each in told) == list(range(1, 9))
+    assert {key_of(record) for record in records} == {run.key() for run in RUNS}
+    assert len(records) == 8
+
+
+def test_an_interrupt_stops_the_grid_and_keeps_what_is_done(tmp_path, pretend):
+    processes = pretend()
+    told = []
+
+    def interrupted(tidings):
+        told.append(tidings)
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        perform(RUNS, Place(tmp_path, None, 60.0), interrupted)
+    finished = Records(tmp_path / RECORDS).finished()
+    assert 3 <= len(finished) <= 4, "the one that had begun may end"
+    assert len(processes.started) == len(finished)
+
+
+def test_the_command_of_a_run_says_all_that_makes_it():
+    wanted = Evaluation("induction", "glace", 3, hidden_share=0.5)
+    place = Place(Path("out"), Path("data"), 60.0)
+    assert command(Run("dblp", wanted), place) == [
+        "evaluate", "induction", "dblp", "--method", "glace", "--seed", "3", "--hidden-share", "0.5",
+        "--data-dir", "data",
+    ]  # fmt: skip
+    wanted = Evaluation("link-prediction", "lace", split=Path("some/split.npz"))
+    assert command(Run("dblp", wanted), Place(Path("out"), None, 60.0))[-2:] == ["--split", "some/split.npz"]
+
+
+def test_a_folder_cannot_be_a_file(tmp_path):
+    (tmp_path / "taken").write_text("")
+    check_folder(tmp_path)
+    check_folder(tmp_path / "new")
+    with pytest.raises(InputError, match="taken is a file; name a folder to put records and report into"):
+        check_folder(tmp_path / "taken")
+
+
+# Real processes
+
+
+def test_a_run_that_takes_too_long_is_stopped(tmp_path):
+    began = time.monotonic()
+    _, (record,) = performed(tmp_path, RUNS[:1], limit_seconds=0.2)
+    assert (record["status"], record["reason"]) == ("timeout", "not finished within 5.55556e-05 h")
+    assert time.monotonic() - began < 5
+
+
+def test_a_killed_grid_goes_on_where_it_was(tmp_path):
+    """kill -9 after the first record, half a line at the end of the file; then the same command again."""
+    data, folder = tmp_path / "data", tmp_path / "results"
+    data.mkdir()
+    glace.write_npz(glace.datasets.planted(80, communities=4, attributes=40, words=8), data / "cora_ml.npz")
+    command = [
+        sys.executable, "-m", "glace.cli", "reproduce", "table-2", "--datasets", "cora-ml", "--methods",
+        "attributes", "--seeds", "2", "--data-dir", str(data), "-o", str(folder), "--quiet",
+    ]  # fmt: skip
+    killed = subprocess.Popen(command, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not (folder / RECORDS).exists() or b"\n" not in (folder / RECORDS).read_bytes():
+        assert killed.poll() is None, "the grid ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    before = (folder / RECORDS).read_bytes()
+    with (folder / RECORDS).open("ab") as file:
+        file.write(before[:20])
+    subprocess.run(command, check=True)
+    after = (folder / RECORDS).read_bytes()
+    assert after.startswith(before), "nothing finished is touched"
+    records = [json.loads(line) for line in after.splitlines()]
+    assert [(each["seed"], each["status"]) for each in records] == [(0, "done"), (1, "done")]
+    assert "cora-ml" in (folder / "report.md").read_text(encoding="utf-8").lower()
+    assert {path.name for path in folder.iterdir()} <= {RECORDS, "report.md", "report.html", "plots"}

@@ -1,0 +1,268 @@
+"""Each task end to end on a small planted graph; what a record holds; the same split for every method."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glace
+from glace.errors import InputError
+from glace.experiments import tasks
+from glace.experiments.evaluation.node_classification import node_classification
+from glace.experiments.methods import GAUSSIAN, METHODS
+from glace.experiments.tasks import TASKS, Evaluation, check, evaluate, unsupported
+from glace.graph.split import split_edges
+from glace.training.threads import using_threads
+
+TINY = {"dim": 4, "hidden": 8, "batch_size": 64, "negative_pool_size": 32, "max_steps": 30, "validate_every": 10}
+SETTLED = {"neighbor_features": "none", "neighbor_dropout": 0.0, "dropout": 0.0, "offset": "learned"}
+OPTIONS = {
+    "attributes": {},
+    "lace": TINY,
+    "glace": TINY | SETTLED,
+    "graph2gauss": {"dim": 4, "hidden": 8, "batch_size": 64, "max_steps": 20},
+}
+ALWAYS = {
+    "kind", "task", "dataset", "method", "seed", "status", "reason", "seconds", "peak_rss_mb", "options",
+    "provenance",
+}  # fmt: skip
+LEARNED = {"steps", "best_step", "choice"}
+OF_LEARNED = {
+    "link-prediction": {"brier", "calibration_error", "reliability"},
+    "uncertainty": {"without_least_certain", "without_least_certain_answers", "error_of_halves"},
+}
+BY_TASK = {
+    "link-prediction": {"split", "auc", "ap", "validation_auc"},
+    "node-classification": {"micro_f1", "macro_f1", "micro_f1_trials", "macro_f1_trials"},
+    "induction": {"hidden_share", "auc", "ap", "pairs"},
+    "convergence": {"curve", "split"},
+    "visualization": {"silhouette", "points", "classes", "class_names"},
+    "uncertainty": {
+        "split", "auc", "ap", "variance_term", "without_most_uncertain", "spread_correlation", "auc_without_dimensions",
+        "droppable_share",
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Steps this small take longer with more."""
+    with using_threads(1):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def few_trials(monkeypatch):
+    """Of node classification; all of them are its own tests' matter."""
+    whole = node_classification
+    monkeypatch.setattr(
+        tasks,
+        "node_classification",
+        lambda embedding, labels, streams: whole(embedding, labels, streams, (0.1, 0.5), 2),
+    )
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return glace.datasets.planted(150, communities=3, degree=10, attributes=60, words=10)
+
+
+def values(graph, task, method, **more):
+    options = more.pop("options", OPTIONS[method])
+    record = evaluate(graph, "planted", Evaluation(task, method, options=options, **more))
+    found = json.loads(record.to_json())
+    assert isinstance(found, dict)
+    return found
+
+
+def supported(task):
+    return [method for method in OPTIONS if unsupported(task, method) is None]
+
+
+@pytest.mark.parametrize(("task", "method"), [(task, method) for task in TASKS for method in supported(task)])
+def test_a_record_has_the_fields_of_its_task(graph, task, method):
+    found = values(graph, task, method, seed=3)
+    cosine = {"auc_cosine", "ap_cosine"} if task == "link-prediction" and method not in GAUSSIAN else set()
+    learned = LEARNED | OF_LEARNED.get(task, set()) if method in ("lace", "glace") else set()
+    assert set(found) == ALWAYS | BY_TASK[task] | cosine | learned
+    named = {"kind": "evaluation", "task": task, "dataset": "planted", "method": method, "seed": 3}
+    assert {name: found[name] for name in named} == named
+    assert (found["status"], found["reason"]) == ("done", None)
+    assert found["seconds"] >= 0
+    assert found["provenance"]["data"] == graph.fingerprint()
+    if "auc" in found:
+        assert 0.5 < found["auc"] <= 1
+        assert 0.5 < found["ap"] <= 1
+
+
+def test_scores_of_link_prediction_are_those_of_the_split(graph):
+    found = values(graph, "link-prediction", "attributes", seed=1)
+    split = split_edges(graph, glace.rng.Streams(1).numpy("split"))
+    pairs, x = split.test.pairs(), graph.attributes.toarray()
+    from sklearn.metrics import roc_auc_score
+
+    near = (x[pairs[:, 0]] * x[pairs[:, 1]]).sum(axis=1)
+    assert found["auc"] == pytest.approx(roc_auc_score(split.test.truth(), near))
+    assert found["split"] == "random"
+
+
+def test_every_method_has_the_same_split_and_no_test_edge(graph, monkeypatch):
+    seen = []
+    timed = tasks._timed
+
+    def heard(method, train, streams, unseen=None, validation=None):
+        seen.append((train.fingerprint(), validation.fingerprint()))
+        return timed(method, train, streams, unseen, validation)
+
+    monkeypatch.setattr(tasks, "_timed", heard)
+    for method in OPTIONS:
+        values(graph, "link-prediction", method)
+    values(graph, "convergence", "lace")
+    values(graph, "uncertainty", "glace")
+    assert len(seen) == len(OPTIONS) + 2
+    assert len(set(seen)) == 1
+    values(graph, "link-prediction", "attributes", seed=1)
+    assert len(set(seen)) == 2, "another seed, another split"
+
+
+def test_every_method_has_the_same_hidden_nodes(graph, monkeypatch):
+    seen = []
+    timed = tasks._timed
+
+    def heard(method, visible, streams, unseen=None, validation=None):
+        seen.append((visible.fingerprint(), unseen.toarray().tobytes()))
+        return timed(method, visible, streams, unseen, validation)
+
+    monkeypatch.setattr(tasks, "_timed", heard)
+    found = [values(graph, "induction", method, hidden_share=0.5) for method in OPTIONS]
+    assert len(set(seen)) == 1
+    assert {(each["hidden_share"], each["pairs"]) for each in found} == {(0.5, found[0]["pairs"])}
+    assert values(graph, "induction", "attributes")["hidden_share"] == 0.1
+
+
+def write_split(graph, path: Path, turned: int = 0):
+    """A split of the graph as a file; so many of its test edges are training edges too, the other way round."""
+    split = split_edges(graph, np.random.default_rng(0))
+    train = np.concatenate([split.train.edges(), split.test.edges[:turned, ::-1]])
+    members: dict[str, Any] = {"train_edges": train}
+    for part, held_out in (("val", split.validation), ("test", split.test)):
+        members |= {f"{part}_edges": held_out.pairs(), f"{part}_ground_truth": held_out.truth().astype(int)}
+    np.savez(path, **members)
+    return split
+
+
+@pytest.mark.parametrize("task", ["link-prediction", "convergence", "uncertainty"])
+def test_a_given_split_is_named_and_used(graph, tmp_path, task):
+    write_split(graph, tmp_path / "given.npz", turned=5)
+    found = values(graph, task, "glace", split=tmp_path / "given.npz")
+    assert found["split"] == "given.npz"
+    if task == "link-prediction":
+        assert found["reversed_edges"] == 5
+        assert {"auc_without_reversed", "ap_without_reversed"} <= set(found)
+
+
+def test_the_options_of_a_record_are_all_that_made_it(graph):
+    found = values(graph, "link-prediction", "glace", seed=7, options=TINY)
+    assert found["options"] | TINY == found["options"]
+    assert found["options"]["random_state"] == 7
+    assert "auto" not in found["options"].values(), "what was left open is told as it was decided"
+    assert found["options"] | found["choice"]["options"] == found["options"]
+    assert len(found["choice"]["trials"]) > 1
+    assert values(graph, "link-prediction", "attributes")["options"] == {"most_gigabytes": 4.0}
+
+
+def test_the_same_seed_gives_the_same_figures(graph):
+    first, again, other = (values(graph, "link-prediction", "glace", seed=seed) for seed in (0, 0, 1))
+    assert (first["auc"], first["validation_auc"]) == (again["auc"], again["validation_auc"])
+    assert first["auc"] != other["auc"]
+
+
+def test_a_curve_rises_with_time(graph):
+    curve = values(graph, "convergence", "glace", options=TINY)["curve"]
+    assert len(curve) >= 2
+    assert all(len(point) == 2 for point in curve)
+    assert (np.diff(curve, axis=0) > 0)[:, 1].all()
+    assert (np.diff(curve, axis=0) >= 0)[:, 0].all()
+
+
+def test_classes_are_found_and_drawn(graph):
+    found = values(graph, "node-classification", "glace")
+    assert found["micro_f1"].keys() == {"0.1", "0.5"}
+    assert found["micro_f1"]["0.5"] == pytest.approx(np.mean(found["micro_f1_trials"]["0.5"]))
+    assert found["micro_f1"]["0.5"] > 0.5, "a blind guess has a third"
+    drawn = values(graph, "visualization", "attributes")
+    assert len(drawn["points"]) == len(drawn["classes"]) == 150
+    assert drawn["class_names"] == ["0", "1", "2"]
+
+
+# What cannot be done
+
+
+def test_who_cannot_do_what():
+    assert [name for name in METHODS if unsupported("induction", name)] == [
+        "deepwalk", "node2vec", "line", "line-first", "line-second"
+    ]  # fmt: skip
+    assert [name for name in METHODS if not unsupported("uncertainty", name)] == list(GAUSSIAN)
+    assert not unsupported("convergence", "line")
+    reasons = [
+        unsupported("induction", "node2vec"),
+        unsupported("uncertainty", "lace"),
+        unsupported("convergence", "vgae"),
+    ]
+    assert reasons == [
+        "node2vec knows a node by its edges and cannot embed one it was not trained on",
+        "lace has points, which have no variance",
+        "vgae keeps no record of its training; glace, lace and line do",
+    ]
+    assert all(unsupported(task, name) is None for task in ("link-prediction", "visualization") for name in METHODS)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (
+            Evaluation("ranking", "lace"),
+            "task must be one of link-prediction, .*, uncertainty, not 'ranking'",
+        ),
+        (Evaluation("induction", "gcn"), "method must be one of attributes, .*, not 'gcn'"),
+        (Evaluation("induction", "line"), "line knows a node by its edges"),
+        (Evaluation("uncertainty", "lace"), "lace has points, which have no variance"),
+        (
+            Evaluation("link-prediction", "lace", options={"depth": 3}),
+            "lace has no option 'depth'; it has dim, ",
+        ),
+        (
+            Evaluation("link-prediction", "lace", options={"dim": -1}),
+            "dim must be a whole number of at least 1",
+        ),
+        (Evaluation("link-prediction", "lace", seed=-1), "seed must be a whole number of at least 0, not -1"),
+        (
+            Evaluation("induction", "lace", split=Path("x.npz")),
+            "a split goes with link-prediction and convergence and uncertainty, not with induction; leave it out",
+        ),
+        (
+            Evaluation("convergence", "lace", hidden_share=0.1),
+            "a share of hidden nodes goes with induction, not with convergence; leave it out",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_before_a_graph_is_needed(wanted, message):
+    with pytest.raises(InputError, match=message):
+        check(wanted)
+
+
+@pytest.mark.parametrize("task", ["node-classification", "visualization"])
+def test_some_tasks_need_labels(graph, task):
+    plain = dataclasses.replace(graph, labels=None)
+    with pytest.raises(InputError, match="the task needs labels, but the graph has none; choose"):
+        values(plain, task, "attributes")
+
+
+def test_induction_needs_attributes_and_a_share(graph):
+    with pytest.raises(InputError, match="embedded from its attributes, but the graph has none"):
+        values(graph.without_attributes(), "induction", "lace")
+    with pytest.raises(InputError, match="the share of nodes to hide must be above 0 and below 1, not 1.5"):
+        values(graph, "induction", "lace", hidden_share=1.5)

@@ -1,0 +1,259 @@
+"""Converted in a stream, tables give array by array what reading them whole and writing the graph gives."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glace.errors import InputError
+from glace.io import spill, svmlight, table_file, text_file
+from glace.io.convert import convert_tables
+from glace.io.folder import read_folder, write_folder
+from glace.io.read import read_tables
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_pieces():
+    """Many pieces and many buckets, of a few rows each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spill, "RECORDS", 3)
+        patch.setattr(table_file, "PIECE_NUMBERS", 12)
+        patch.setattr(svmlight, "PIECE_BYTES", 20)
+        patch.setattr(text_file, "PIECE_BYTES", 400)
+        yield
+
+
+def contents(folder: Any) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def assert_same(folder: Any, edges: Any, attributes: Any = None, **options: Any) -> Any:
+    """Both ways give the same files, byte by byte."""
+    convert_tables(edges, folder / "stream.graph", attributes, **options)
+    graph = read_tables(edges, attributes, **options)
+    write_folder(graph, folder / "whole.graph")
+    assert contents(folder / "stream.graph") == contents(folder / "whole.graph")
+    return read_folder(folder / "stream.graph")
+
+
+def error_of(function: Any, *arguments: Any, **options: Any) -> str | None:
+    try:
+        function(*arguments, **options)
+    except InputError as problem:
+        return str(problem)
+    return None
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "e", "é", "f\ng", "07"])
+NUMBERS = st.integers(-3, 9)
+VALUES = st.sampled_from([0.0, 0.0, 0.0, -0.0, 1.0, -2.5, 3.25])
+
+
+@st.composite
+def tables(draw: Any) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    keys = draw(st.sampled_from([NAMES, NUMBERS]))
+    edges = draw(st.lists(st.tuples(keys, keys, st.sampled_from([0.1, 0.5, 1.0, 2.0, 1e-3])), max_size=25))
+    ids = draw(st.lists(keys, unique=True, max_size=9))
+    width = draw(st.sampled_from([0, 1, 3, 40]))
+    columns = {f"x{k}": [draw(VALUES) for _ in ids] for k in range(width)}
+    links = {
+        "source": [e[0] for e in edges],
+        "target": [e[1] for e in edges],
+        "weight": [e[2] for e in edges],
+    }
+    labels = {"label": [draw(st.sampled_from(["p", "q", None])) for _ in ids]} if draw(st.booleans()) else {}
+    return links, {"id": ids, **columns, **labels}
+
+
+def typed(table: dict[str, list[Any]]) -> pa.Table:
+    kinds = {"source": None, "target": None, "id": None, "label": pa.string()}
+    arrays = {name: pa.array(values, kinds.get(name, pa.float64())) for name, values in table.items()}
+    arrays = {name: array.cast(pa.int64()) if pa.types.is_null(array.type) else array for name, array in arrays.items()}
+    return pa.table(arrays)
+
+
+def put(table: dict[str, list[Any]], path: Any) -> Any:
+    if path.suffix == ".parquet":
+        pq.write_table(typed(table), path, row_group_size=4)
+    else:
+        pa.csv.write_csv(typed(table), path)
+    return path
+
+
+@settings(max_examples=100)
+@given(tables(), st.booleans(), st.sampled_from(["none", "empty"]), st.sampled_from([".csv", ".parquet"]))
+def test_a_stream_gives_what_reading_whole_gives(tmp_path_factory, both, directed, nodes, ending):
+    folder = tmp_path_factory.mktemp("convert")
+    links, rows = both
+    edges = put(links, folder / f"e{ending}")
+    attributes = put(rows, folder / f"n{ending}") if nodes != "none" else None
+    options = {"directed": directed, "missing": "empty" if attributes else "error"}
+    expected = error_of(read_tables, edges, attributes, **options)
+    if expected is None:
+        assert_same(folder, edges, attributes, **options)
+    else:
+        assert error_of(convert_tables, edges, folder / "g.graph", attributes, **options) == expected
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 9), VALUES), max_size=5), min_size=1, max_size=12),
+    st.booleans(),
+)
+def test_sparse_rows_too(tmp_path_factory, rows, as_svmlight):
+    folder = tmp_path_factory.mktemp("convert")
+    order = np.random.default_rng(0).permutation(len(rows)).tolist()
+    edges = put({"source": [0, 1, len(rows)], "target": [len(rows) - 1, 0, 0]}, folder / "e.csv")
+    if as_svmlight:
+        lines = [f"{len(row)} " + " ".join(f"{k}:{v}" for k, v in sorted(dict(row).items())) for row in rows]
+        (folder / "n.svm").write_text("\n".join(lines) + "\n")
+        attributes = folder / "n.svm"
+    else:
+        lists = {
+            "columns": [[k for k, _ in row] for row in rows],
+            "values": [[v for _, v in row] for row in rows],
+        }
+        table = pa.table({"id": order, "columns": pa.array(lists["columns"], pa.list_(pa.int64()))})
+        table = table.append_column("values", pa.array(lists["values"], pa.list_(pa.float64())))
+        attributes = folder / "n.parquet"
+        pq.write_table(table, attributes)
+    expected = error_of(read_tables, edges, attributes, missing="empty")
+    if expected is None:
+        graph = assert_same(folder, edges, attributes, missing="empty")
+        assert graph.cleaning_report.nodes_only_in_edges >= 1
+    else:
+        assert error_of(convert_tables, edges, folder / "g.graph", attributes, missing="empty") == expected
+
+
+def test_many_of_one_edge_add_up_to_the_same_bits(tmp_path):
+    rng = np.random.default_rng(0)
+    links = {
+        "source": rng.integers(0, 3, 400).tolist(),
+        "target": rng.integers(0, 40, 400).tolist(),
+        "weight": rng.random(400).tolist(),
+    }
+    for directed in (False, True):
+        graph = assert_same(tmp_path, put(links, tmp_path / "e.csv"), directed=directed)
+        assert graph.cleaning_report.duplicate_edges > 200
+
+
+def test_compressed_text_without_a_header_and_other_columns(tmp_path):
+    import gzip
+
+    (tmp_path / "e.tsv.gz").write_bytes(gzip.compress(b"b\ta\t2\na\tc\t1\n" * 30))
+    (tmp_path / "n.csv").write_text("b,1,true\na,0,false\nc,2,true\n")
+    graph = assert_same(tmp_path, tmp_path / "e.tsv.gz", tmp_path / "n.csv", header=False)
+    assert graph.attribute_names is None
+    (tmp_path / "o.csv").write_text("note,source,target\n" + "1,a,b\nx,b,c\n" * 40)
+    assert assert_same(tmp_path, tmp_path / "o.csv").num_edges == 2
+
+
+def test_the_progress_of_every_stage_is_told(tmp_path):
+    told: list[tuple[str, float]] = []
+    links = {"source": list(range(200)), "target": list(range(1, 201))}
+    put({"id": list(range(201)), "x": [1.0] * 201}, tmp_path / "n.csv")
+    edges = put(links, tmp_path / "e.csv")
+    convert_tables(edges, tmp_path / "g.graph", tmp_path / "n.csv", progress=lambda *each: told.append(each))
+    assert list(dict.fromkeys(stage for stage, _ in told)) == [
+        "ids",
+        "rows",
+        "edges",
+        "merging",
+        "attributes",
+    ]
+    for stage in ("ids", "edges", "attributes"):
+        shares = [share for each, share in told if each == stage]
+        assert len(shares) > 1
+        assert shares == sorted(shares)
+        assert shares[-1] == 1
+
+
+def test_an_error_leaves_nothing_behind(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target,weight\na,b,0\n")
+    with pytest.raises(InputError):
+        convert_tables(tmp_path / "e.csv", tmp_path / "g.graph")
+    assert [each.name for each in tmp_path.iterdir()] == ["e.csv"]
+
+
+EDGE_ROWS = [f"n{k % 7},n{k % 5},1" for k in range(100)]
+NODE_ROWS = [f"n{k},{k}" for k in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"edge": "n1,,1"}, "e.csv, row 82: the id in column 'target' is missing"),
+        (
+            {"edge": "n1,n2,-1"},
+            r"e.csv, row 82: weights must be finite and above 0, but this is -1.0; 1 such in all",
+        ),
+        ({"edge": "n1,n2,x"}, "e.csv, row 82: wanted a number, but found 'x' in column 'weight'"),
+        ({"edge": "n1,n2"}, "e.csv, row 82: expected 3 columns, got 2"),
+        ({"edge": "n1,q,1"}, "e.csv, row 82: node 'q' has no row in n.csv; 1 such nodes in all"),
+        ({"edge": 'n1,"n2'}, "e.csv.*row|e.csv cannot be read"),
+        ({"node": "n1,1"}, "n.csv, row 82: id 'n1' is also in row 3; give a node one row"),
+        ({"node": ",1"}, "n.csv, row 82: the id in column 'id' is missing"),
+        ({"node": "m,x"}, "n.csv, row 82: wanted a number, but found 'x' in column 'x'"),
+        ({"node": "m,"}, "n.csv, row 82: no value in column 'x'; fill it in"),
+        ({"node": "m,1e60"}, "n.csv, row 82: column 'x' is 1e[+]60, not a finite 32-bit number"),
+        ({"header": "n1,n2,1"}, "e.csv: the first row .n1, n2, 1. looks like data"),
+        ({"header": "n1,n2,w"}, "e.csv: the first row .n1, n2, w. looks like data"),
+        ({"header": "source,target"}, "expected 2 columns, got 3"),
+    ],
+)
+def test_messages_name_the_row_of_the_whole_file(tmp_path, change, message):
+    edges, nodes = list(EDGE_ROWS), list(NODE_ROWS)
+    if "edge" in change:
+        edges[80] = change["edge"]
+    if "node" in change:
+        nodes[80] = change["node"]
+    (tmp_path / "e.csv").write_text("\n".join([change.get("header", "source,target,weight"), *edges]) + "\n")
+    (tmp_path / "n.csv").write_text("\n".join(["id,x", *nodes]) + "\n")
+    with pytest.raises(InputError, match=message):
+        convert_tables(tmp_path / "e.csv", tmp_path / "g.graph", tmp_path / "n.csv")
+
+
+def test_other_errors_are_those_of_reading_whole(tmp_path):
+    put({"source": [1], "target": [2]}, tmp_path / "e.parquet")
+    put({"id": ["a"], "x": [1.0]}, tmp_path / "n.parquet")
+    (tmp_path / "n.svm").write_text("1 x:y\n")
+    (tmp_path / "inf.svm").write_text("1 1:1\n" * 9 + "1 1:inf\n")
+    (tmp_path / "big.csv").write_text("source,target,weight\n" + "a,b,3e38\n" * 9)
+    (tmp_path / "not.parquet").write_text("x")
+    cases = [
+        (
+            "e.parquet",
+            "n.parquet",
+            r"names nodes by integers \(such as 1\), n.parquet by text \(such as 'a'\)",
+        ),
+        ("e.parquet", "n.svm", "n.svm cannot be read as svmlight"),
+        ("e.parquet", "inf.svm", "attributes must be finite numbers, but row 10 has inf"),
+        ("big.csv", None, "the weights of a repeated edge add up to more than a 32-bit float holds"),
+        ("not.parquet", None, "not.parquet cannot be read as Parquet"),
+        ("none.csv", None, "no file .*none.csv; wanted a file of edges"),
+        ("e.doc", None, "unknown kind of file"),
+    ]
+    for edges, attributes, message in cases:
+        with pytest.raises(InputError, match=message):
+            convert_tables(tmp_path / edges, tmp_path / "g.graph", attributes and tmp_path / attributes)
+    with pytest.raises(InputError, match="missing must be one of error, empty, not 'x'"):
+        convert_tables(tmp_path / "e.parquet", tmp_path / "g.graph", missing="x")
+
+
+def test_what_was_found_is_counted(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target,weight\na,b,1\na,b,2\nb,a,9\nc,c,1\nz,a,1\n")
+    (tmp_path / "n.csv").write_text("id,x\nd,1\nb,0\na,1\nc,1\n")
+    graph = assert_same(tmp_path, tmp_path / "e.csv", tmp_path / "n.csv", missing="empty")
+    found = graph.cleaning_report
+    assert replace(found, isolated_nodes=0) == replace(
+        found.__class__(), duplicate_edges=1, unequal_directions=1, self_loops=1, empty_attribute_rows=2,
+        nodes_only_in_edges=1, nodes_only_in_attributes=1,
+    )  # fmt: skip
+    assert list(graph.ids) == ["a", "b", "c", "d", "z"]
+    assert graph.adjacency[0, 1] == 9

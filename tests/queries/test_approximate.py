@@ -1,0 +1,123 @@
+"""Approximate search beside the exact one: what it finds, leaves out and says of itself."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from glace.errors import InputError
+from glace.gaussian.dissimilarity import MEASURES, Gaussian
+from glace.gaussian.embedding import Embedding
+from glace.ids import NodeIds
+
+pytest.importorskip("faiss", reason="approximate search needs faiss: pip install '.[search]'")
+
+from glace.queries.approximate import Index
+
+
+def clustered(measure="symmetric_kl", nodes=3000, context=False, random_state=0):
+    """Nodes around 100 centres, as trained ones lie around their communities."""
+    rng = np.random.default_rng(random_state)
+    centres = 3 * rng.normal(size=(100, 16))
+
+    def gaussian():
+        mean = centres[np.arange(nodes) % 100] + rng.normal(size=(nodes, 16))
+        return mean.astype(np.float32), np.exp(0.5 * rng.normal(size=(nodes, 16))).astype(np.float32)
+
+    mean, variance = gaussian()
+    points = measure == "dot"
+    other = Gaussian(*gaussian()) if context else None
+    return Embedding(NodeIds.numbered(nodes), mean, None if points else variance, measure, context=other)
+
+
+def recall(true, found):
+    return np.mean([len(np.intersect1d(a, b)) for a, b in zip(true, found, strict=True)]) / true.shape[1]
+
+
+@pytest.mark.parametrize("context", [False, True])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_nearly_all_of_the_nearest_are_found(measure, context):
+    embedding = clustered(measure, context=context and measure != "dot")
+    queries = embedding.take(np.arange(0, 3000, 11))
+    true, far = embedding.nearest_to(queries, 10)
+    index = Index(embedding, candidates=200)
+    found, values = index.nearest_to(queries, 10)
+    share = recall(true, found)
+    assert share > 0.9
+    assert index.recall.share == pytest.approx(share, abs=0.05)
+    assert (index.recall.k, index.recall.queries) == (10, 200)
+    same = found == true
+    np.testing.assert_allclose(values[same], far[same], rtol=1e-12)
+    assert (np.diff(values, axis=1) >= 0).all()
+
+
+def test_more_candidates_find_more():
+    embedding = clustered()
+    shares = [Index(embedding, candidates=count).recall.share for count in (10, 50, 300)]
+    assert shares[0] < shares[1] <= shares[2]
+
+
+def test_nodes_left_out_are_no_answer():
+    embedding = clustered(nodes=300)
+    own = np.arange(300)[:, None].tolist()
+    found, _ = Index(embedding).nearest_to(embedding, 5, own)
+    assert found.shape == (300, 5)
+    assert not (found == np.arange(300)[:, None]).any()
+    left_out = [[*range(0, 300, 2)]] * 300
+    found, _ = Index(embedding).nearest_to(embedding, 5, left_out)
+    assert (found % 2 == 1).all()
+
+
+def test_fewer_nodes_than_asked_for():
+    embedding = clustered(nodes=4)
+    found, values = Index(embedding).nearest_to(embedding, 10)
+    assert found.shape == values.shape == (4, 4)
+    found, values = Index(embedding).nearest_to(embedding, 4, [[0], [1], [2], [3]])
+    assert (found[:, 3] == -1).all()
+    assert np.isinf(values[:, 3]).all()
+
+
+def test_nodes_that_are_searched_among():
+    """A tenth that lies apart: an index of all nodes would propose none of it."""
+    embedding = clustered(nodes=2000)
+    some = np.arange(2000) % 10 == 3
+    embedding.mean[some] += 8
+    index = Index(embedding, among=some)
+    found, _ = index.nearest_to(embedding, 5)
+    true, _ = embedding.nearest_to(embedding, 5, among=some)
+    assert recall(true, found) > 0.7
+    assert index.recall.share > 0.7
+    assert some[found].all()
+    one = Index(embedding, among=np.arange(2000) == 7)
+    assert (one.nearest_to(embedding, 5)[0] == 7).all()
+
+
+def test_another_measure_and_similarity():
+    embedding = clustered(context=True, nodes=500)
+    index = Index(embedding, by="similarity", measure="wasserstein2")
+    found, _ = index.nearest_to(embedding, 3)
+    assert (found[:, 0] == np.arange(500)).mean() > 0.99, "a node is most like itself"
+
+
+def test_the_same_input_gives_the_same_index():
+    embedding = clustered(nodes=500)
+    first, again = (Index(embedding, candidates=20) for _ in range(2))
+    assert first.recall == again.recall
+    np.testing.assert_array_equal(first.nearest_to(embedding)[0], again.nearest_to(embedding)[0])
+
+
+def test_errors(monkeypatch):
+    embedding = clustered(nodes=20)
+    with pytest.raises(InputError, match="candidates must be at least 1, not 0"):
+        Index(embedding, candidates=0)
+    with pytest.raises(InputError, match="by must be edge or similarity, not 'name'"):
+        Index(embedding, by="name")
+    with pytest.raises(InputError, match="an index needs at least one node to find; `among` has none"):
+        Index(embedding, among=np.zeros(20, np.bool_))
+    with pytest.raises(InputError, match="k must be a whole number of at least 1, not 0"):
+        Index(embedding).nearest_to(embedding, 0)
+    with pytest.raises(InputError, match="kl needs variances, and these are points; they have `dot` only"):
+        Index(clustered("dot", nodes=20), measure="kl")
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(InputError, match=r"needs the library faiss; install it with: .*\[search\]"):
+        Index(embedding)

@@ -1,0 +1,158 @@
+"""Likely links beside a look at all pairs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from glace.gaussian.embedding import Embedding
+from glace.ids import NodeIds
+from glace.queries.links import Links, Types, likely_links, links_of
+
+
+def embedding(measure="symmetric_kl", count=60, random_state=0, equal=False):
+    rng = np.random.default_rng(random_state)
+    mean = rng.normal(size=(count, 4)).astype(np.float32)
+    if equal:  # a crowd at one place, whose pairs are more than any node is asked for at first
+        mean[:20] = mean[0]
+    variance = np.ones((count, 4), np.float32) if equal else np.exp(rng.normal(size=(count, 4))).astype(np.float32)
+    ids = NodeIds([f"n{number}" for number in range(count)])
+    return Embedding(ids, mean, None if measure == "dot" else variance, measure)
+
+
+def edges(count=60, random_state=1, symmetric=True):
+    rng = np.random.default_rng(random_state)
+    matrix = sp.csr_array(rng.random((count, count)) < 0.1)
+    matrix.setdiag(0)
+    matrix.eliminate_zeros()
+    return sp.csr_array(matrix + matrix.T) if symmetric else matrix
+
+
+def brute(embedding, known, top):
+    count = len(embedding)
+    pairs = np.array([(a, b) for a in range(count) for b in range(count) if a != b and not known[a, b]])
+    if embedding.measure.symmetric:
+        pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+    far = embedding.dissimilarities_at(pairs)
+    order = np.lexsort((pairs[:, 1], pairs[:, 0], far))[:top]
+    return pairs[order], far[order]
+
+
+@pytest.mark.parametrize("measure", ["kl", "symmetric_kl", "wasserstein2", "dot"])
+@pytest.mark.parametrize("top", [1, 7, 500, 10_000])
+def test_they_are_the_best_of_all_pairs(measure, top):
+    nodes = embedding(measure)
+    known = edges(symmetric=nodes.measure.symmetric)
+    pairs, far = brute(nodes, known, top)
+    found = likely_links(nodes, known, top)
+    np.testing.assert_array_equal(found.places, pairs)
+    np.testing.assert_allclose(found.dissimilarities, far, rtol=1e-9, atol=1e-12)
+
+
+def test_a_crowd_of_equals_is_asked_again():
+    nodes, known = embedding(equal=True), edges()
+    pairs, _ = brute(nodes, known, 150)
+    np.testing.assert_array_equal(likely_links(nodes, known, 150).places, pairs)
+
+
+def test_those_of_one_node():
+    nodes, known = embedding("kl"), edges(symmetric=False)
+    found = links_of(nodes, known, 5, 12)
+    others = np.array([[5, b] for b in range(60) if b != 5 and not known[5, b]])
+    far = nodes.dissimilarities_at(others)
+    np.testing.assert_array_equal(found.places, others[np.argsort(far)[:12]])
+    assert len(links_of(nodes, known, 5, 1000).places) == len(others)
+
+
+def test_nothing_is_missing_in_a_complete_graph():
+    nodes, known = embedding(count=5), sp.csr_array(np.ones((5, 5)) - np.eye(5))
+    assert likely_links(nodes, known, 10).places.shape == (0, 2)
+    assert links_of(nodes, known, 2, 10).places.shape == (0, 2)
+
+
+def test_another_search_and_progress():
+    nodes, known = embedding(), edges()
+    told: list[float] = []
+
+    def search(queries, k, exclude, among):
+        return nodes.nearest_to(queries, k, exclude=exclude, among=among)
+
+    found = likely_links(nodes, known, 9, search, told.append)
+    np.testing.assert_array_equal(found.places, likely_links(nodes, known, 9).places)
+    assert told[-1] == 1.0
+
+
+def test_columns():
+    nodes, known = embedding(), edges()
+    pairs = likely_links(nodes, known, 3)
+    links = Links.of(nodes, pairs)
+    assert links.source == [f"n{a}" for a in pairs.places[:, 0]]
+    assert links.target == [f"n{b}" for b in pairs.places[:, 1]]
+    np.testing.assert_array_equal(links.probability, nodes.probabilities(pairs.dissimilarities))
+    assert links.certainty is None
+
+
+TYPES = np.array([0, 1, 0, 2, -1] * 12)
+NAMES = ("word", "meaning", "author", None)
+
+
+def typed(symmetric=True):
+    """Words lead to meanings, authors and nodes without a type to words; not the other way unless symmetric."""
+    allowed = np.zeros((4, 4), dtype=np.bool_)
+    allowed[[0, 2, 3], [1, 0, 0]] = True
+    return Types(TYPES, NAMES, allowed | allowed.T if symmetric else allowed)
+
+
+def best_allowed(nodes, known, types, top):
+    """By a look at all pairs, those of other types taken as known."""
+    barred = ~types.allowed[TYPES[:, None], TYPES]
+    return brute(nodes, known.toarray() + barred > 0, top)
+
+
+@pytest.mark.parametrize("measure", ["kl", "symmetric_kl"])
+@pytest.mark.parametrize("top", [1, 40, 10_000])
+def test_of_types_they_are_the_best_of_the_allowed_pairs(measure, top):
+    nodes = embedding(measure)
+    known, types = edges(symmetric=nodes.measure.symmetric), typed(nodes.measure.symmetric)
+    pairs, far = best_allowed(nodes, known, types, top)
+    found = likely_links(nodes, known, top, types=types)
+    np.testing.assert_array_equal(found.places, pairs)
+    np.testing.assert_allclose(found.dissimilarities, far, rtol=1e-9, atol=1e-12)
+    one = links_of(nodes, known, 4, 10_000, types=types)
+    assert set(TYPES[one.places[:, 1]]) == {0}
+    links = Links.of(nodes, found, types)
+    assert links.source_type == [NAMES[TYPES[place]] for place in found.places[:, 0]]
+    assert links.target_type == [NAMES[TYPES[place]] for place in found.places[:, 1]]
+
+
+def test_a_crowd_of_equals_of_a_type_is_asked_again():
+    nodes, known, types = embedding(equal=True), edges(), typed()
+    pairs, _ = best_allowed(nodes, known, types, 120)
+    np.testing.assert_array_equal(likely_links(nodes, known, 120, types=types).places, pairs)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_only_one_type(symmetric):
+    nodes = embedding("symmetric_kl" if symmetric else "kl")
+    known, types = edges(symmetric=symmetric), typed(symmetric)
+    found = likely_links(nodes, known, 10_000, types=types.with_end(1)).places
+    assert (np.sort(TYPES[found], axis=1) == [0, 1]).all()
+    pairs, _ = best_allowed(nodes, known, types, 10_000)
+    assert len(found) == (TYPES[pairs] == 1).any(axis=1).sum()
+    to_meanings = links_of(nodes, known, 0, 10_000, types=types.leading_to(1)).places
+    assert (TYPES[to_meanings] == [0, 1]).all()
+    assert len(links_of(nodes, known, 0, 9, types=types.leading_to(0)).places) == 0
+    assert (len(links_of(nodes, known, 1, 9, types=types).places) > 0) == symmetric
+
+
+def test_of_types_by_indices():
+    pytest.importorskip("faiss", reason="approximate search needs faiss: pip install '.[search]'")
+    from glace.queries.approximate import Indices
+
+    nodes, known, types = embedding("kl"), edges(symmetric=False), typed(symmetric=False)
+    search = Indices(nodes).nearest_to
+    exact, near = (
+        likely_links(nodes, known, 50, types=types),
+        likely_links(nodes, known, 50, search, None, types),
+    )
+    np.testing.assert_array_equal(near.places, exact.places, "so few nodes are all candidates")
+    assert len(links_of(nodes, known, 1, 9, search, types).places) == 0, "meanings lead nowhere"

@@ -1,0 +1,91 @@
+import errno
+import hashlib
+import os
+import stat
+
+import pytest
+
+from glace.errors import InputError
+from glace.storage.files import check_writable, existing, replacing, sha256_of
+
+
+def test_a_file_appears_whole_with_ordinary_permissions(tmp_path):
+    target = tmp_path / "result.txt"
+    with replacing(target) as temporary:
+        temporary.write_text("whole")
+        assert not target.exists()
+    assert target.read_text() == "whole"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~_umask()
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write_half(path):
+    path.write_text("half")
+    raise ZeroDivisionError
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+    target = tmp_path / "result.txt"
+    target.write_text("old")
+    with pytest.raises(ZeroDivisionError), replacing(target) as temporary:
+        _write_half(temporary)
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_full_disk_is_said_in_words(tmp_path):
+    with pytest.raises(InputError, match=r"cannot write .*no space left"), replacing(tmp_path / "x"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_folder_that_cannot_be_synced_is_no_failure(tmp_path, monkeypatch):
+    def refuse(handle):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with replacing(tmp_path / "x") as temporary:
+        temporary.write_text("whole")
+    assert (tmp_path / "x").read_text() == "whole"
+
+
+def test_a_sync_that_fails_for_real_is(tmp_path, monkeypatch):
+    def fail(handle):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(InputError, match="input/output error"), replacing(tmp_path / "x"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_targets_that_cannot_be_written(tmp_path):
+    with pytest.raises(InputError, match="it is a folder; name a file in it"):
+        check_writable(tmp_path)
+    with pytest.raises(InputError, match="does not exist; make it first"):
+        check_writable(tmp_path / "none" / "file")
+    with pytest.raises(InputError, match="file name too long"):
+        check_writable(tmp_path / ("x" * 250))
+
+
+def test_sources_that_cannot_be_read(tmp_path):
+    with pytest.raises(InputError, match="is a folder, not a table"):
+        existing(tmp_path, "a table")
+    with pytest.raises(InputError, match=r"no file .*none\.csv; wanted a table"):
+        existing(tmp_path / "none.csv", "a table")
+    with pytest.raises(InputError, match=r"cannot read .*too long"):
+        existing(tmp_path / ("x" * 5000), "a table")
+    (tmp_path / "empty").touch()
+    with pytest.raises(InputError, match="is empty; wanted a table"):
+        existing(tmp_path / "empty", "a table")
+
+
+def test_existing_and_sha256(tmp_path):
+    (tmp_path / "file").write_bytes(b"abc" * 1_000_000)
+    assert existing(tmp_path / "file", "a file") == tmp_path / "file"
+    assert sha256_of(tmp_path / "file") == hashlib.sha256(b"abc" * 1_000_000).hexdigest()

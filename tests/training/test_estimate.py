@@ -1,0 +1,112 @@
+"""What `glace fit --estimate` foretells is what a fit takes, to a fifth, in memory and on a mapped graph."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glace
+from glace.datasets import planted_folder
+from glace.io.folder import read_folder, write_folder
+from glace.training.estimate import estimate
+
+SETTLED = {"neighbor_features": "mean", "neighbor_dropout": 0.5, "dropout": 0.5, "offset": "learned"}
+GRAPHS: dict[str, dict[str, Any]] = {
+    "edges": {"nodes": 20_000, "communities": 20, "edges": 600_000, "attributes": 2000, "words": 10},
+    "attributes": {"nodes": 4000, "communities": 20, "edges": 20_000, "attributes": 20_000, "words": 15},
+}
+
+# A process of its own: a first small fit loads libraries and kernels, then the memory of the second is watched. File
+# pages are counted as they were before, when they were those of the libraries.
+PROGRAM = """
+import json, re, sys, threading, time
+from pathlib import Path
+import glace
+from glace.training.estimate import estimate
+
+def resident(kind):
+    return 1024 * int(re.search(rf"{kind}:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+path, kind, options = json.loads(sys.argv[1])
+small = {"dim": 4, "hidden": 8, "ensemble_size": 1, "max_steps": 2}
+glace.GLACE(**options | small).fit(glace.datasets.planted(300, communities=4, attributes=40))
+graph, libraries, peak, done = glace.read_folder(path), resident("RssFile"), 0, threading.Event()
+if kind == "memory":
+    edges, weights = graph.edges_and_weights()
+    graph = glace.from_arrays(edges, graph.attributes.copy())
+    del edges, weights
+
+def watch():
+    global peak
+    while not done.wait(0.002):
+        peak = max(peak, resident("RssAnon") + libraries)
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+glace.GLACE(**options).fit(graph)
+done.set()
+watcher.join()
+print(json.dumps([peak, estimate(glace.GLACE(**options), graph)["peak memory, about"]]))
+"""
+
+
+def measured(path: Path, kind: str, options: dict[str, object]) -> tuple[float, float]:
+    arguments = json.dumps([str(path), kind, options])
+    ran = subprocess.run([sys.executable, "-c", PROGRAM, arguments], capture_output=True, text=True, check=True)
+    peak, expected = json.loads(ran.stdout.splitlines()[-1])
+    return peak, expected
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("estimate")
+    for name, sizes in GRAPHS.items():
+        planted_folder(folder / name, **sizes)
+    return folder
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to read memory from")
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [
+        ("edges", "memory", {"max_steps": 5, **SETTLED}),
+        ("edges", "mapped", {"max_steps": 5, **SETTLED}),
+        ("attributes", "memory", {"max_steps": 20, **SETTLED}),
+        ("attributes", "mapped", {"max_steps": 8}),
+    ],
+)
+def test_the_peak_is_foretold_to_a_fifth(folders, name, kind, options):
+    peak, expected = measured(folders / name, kind, options)
+    assert expected == pytest.approx(peak, rel=0.2)
+
+
+def test_a_mapped_graph_takes_no_memory_for_edges_attributes_and_gaussians(planted, tmp_path):
+    write_folder(planted, tmp_path / "g.graph")
+    here, there = (estimate(glace.GLACE(), graph) for graph in (planted, read_folder(tmp_path / "g.graph")))
+    assert there["graph"] == 8 * planted.num_nodes < here["graph"]
+    assert there["Gaussians"] == 0 < here["Gaussians"]
+    assert there["temporary files"] > here["Gaussians"]
+    edges = planted.adjacency
+    kept = edges.indptr.nbytes + edges.indices.nbytes + edges.data.nbytes
+    assert there["model file"] == here["model file"] - kept, "a mapped graph keeps its edges"
+
+
+def test_weights_and_directions_are_counted(planted):
+    plain = estimate(glace.GLACE(), planted)["graph"]
+    pairs = planted.edges()
+    weighted = glace.from_arrays(pairs, planted.attributes, weights=pairs[:, 0] + 1.0)
+    assert estimate(glace.GLACE(), weighted)["graph"] == plain + 16 * planted.adjacency.nnz
+    directed = glace.from_arrays(pairs, planted.attributes, directed=True)
+    assert estimate(glace.GLACE(), directed)["graph"] > 0
+
+
+def test_no_held_out_edges_and_no_attributes_take_less(planted):
+    judged, to_the_end = (
+        estimate(glace.GLACE(validation_fraction=share), planted)["optimizer and best weights"] for share in (0.05, 0.0)
+    )
+    assert to_the_end < judged
+    alone = estimate(glace.GLACE(), planted.without_attributes())
+    assert alone["weights"] < estimate(glace.GLACE(neighbor_features="mean"), planted.without_attributes())["weights"]

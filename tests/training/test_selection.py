@@ -1,0 +1,315 @@
+"""Options left to `auto`: who is tried against whom, who wins, and that a real fit tells and keeps the outcome."""
+
+import hashlib
+
+import numpy as np
+import polars as pl
+import pytest
+
+import glace
+from glace.config.config import Config
+from glace.errors import InputError
+from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.fitted.history import Progress
+from glace.graph.split import HeldOut
+from glace.sampling.edges import EdgeSampler
+from glace.training import selection as choices
+from glace.training import task as fitting
+from glace.training.selection import RIVALS, START, WITHOUT_ATTRIBUTES, Selection, Trial, TrialResult, choose
+from glace.training.task import part_of
+from tests.conftest import small
+
+TRUTH = np.arange(400) < 200
+OPEN = {"neighbor_features": "auto", "dropout": "auto", "offset": "auto"}
+
+
+def judged(quality: float, name: str = "") -> TrialResult:
+    """A trial that tells this share of the edges from all non-edges, and cannot tell the others."""
+    near = np.where(TRUTH & (np.arange(400) < 200 * quality), 1.0, 0.0)
+    return TrialResult({"name": np.array([name])}, near, TRUTH)
+
+
+class Judge:
+    """Judges settings by a function, and remembers which came."""
+
+    def __init__(self, quality):
+        self.quality, self.seen = quality, []
+
+    def __call__(self, settings, best):
+        asked = {name: settings.flat()[name] for name in OPEN}
+        self.seen.append(asked)
+        return judged(self.quality(asked), str(len(self.seen)))
+
+
+def decide(quality, has_attributes=True, **options):
+    judge = Judge(quality)
+    found, best = choose(Config.of(OPEN | options), has_attributes, judge)
+    return found, best, judge.seen
+
+
+def test_the_first_settings_stay_where_nobody_is_better():
+    found, best, seen = decide(lambda _: 0.5)
+    assert found.options == START
+    assert seen[0] == START
+    assert [(trial.option, trial.value) for trial in found.trials] == [("", None), *RIVALS]
+    assert [trial.kept for trial in found.trials] == [True, *[False] * len(RIVALS)]
+    assert seen[1:] == [START | {name: value} for name, value in RIVALS], "each changes one option of the best"
+    assert best is not None
+    assert best.weights["name"] == ["1"]
+    assert found.trials[0].auc == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("option", "value"), RIVALS)
+def test_a_rival_that_is_clearly_better_wins(option, value):
+    found, best, seen = decide(lambda asked: 0.9 if asked[option] == value else 0.5)
+    assert found.options == START | {option: value}
+    (winner,) = (trial for trial in found.trials[1:] if trial.kept)
+    assert (winner.option, winner.value, winner.auc) == (option, value, pytest.approx(0.95))
+    assert best is not None
+    assert best.auc() == pytest.approx(0.95)
+    place = [name for name, _ in RIVALS].index(option)
+    assert all(asked[option] == value for asked in seen[place + 1 :]), "later rivals start from the winner"
+
+
+def test_winners_add_up():
+    found, best, _ = decide(lambda asked: 0.3 + 0.2 * sum(asked[name] == value for name, value in RIVALS[:1]))
+    assert found.options == START | dict(RIVALS[:1])
+    both = {name: value for name, value in RIVALS if name in ("dropout", "offset")}
+    found, best, _ = decide(lambda asked: 0.3 + 0.2 * sum(asked[name] == both[name] for name in both))
+    assert found.options == START | both
+    assert best is not None
+    assert best.auc() == pytest.approx(0.85)
+
+
+def test_a_rival_wins_only_above_the_standard_error():
+    """One more edge of 200 is within the error of the difference, which is 1 in 200 as well; four more are not."""
+    for more, wins in ((0, False), (1, False), (4, True)):
+        found, _, _ = decide(lambda asked, more=more: 0.5 + more / 200 * (asked["offset"] == 0.0))
+        assert found.trials[-1].kept == wins, more
+    assert judged(0.52).is_better_than(judged(0.5))
+    assert not judged(0.5).is_better_than(judged(0.5))
+    assert not judged(0.5).is_better_than(judged(0.52))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"dropout": 0.1}, {"neighbor_features": "mean"}, {"offset": 2.0, "dropout": 0.2}],
+)
+def test_what_is_set_is_never_tried(given):
+    found, _, seen = decide(lambda _: 0.5, **given)
+    assert all(asked | given == asked for asked in seen)
+    assert not set(given) & set(found.options)
+    assert not set(given) & {trial.option for trial in found.trials}
+
+
+def test_where_all_is_set_nothing_is_tried():
+    settled = {"neighbor_features": "mean", "dropout": 0.3, "offset": "learned"}
+    found, best, seen = decide(lambda _: 0.5, **settled)
+    assert (found, best, seen) == (Selection({}), None, [])
+
+
+def test_without_attributes_nothing_of_a_node_is_hidden():
+    found, _, seen = decide(lambda _: 0.5, has_attributes=False)
+    assert found.options == START | WITHOUT_ATTRIBUTES
+    assert all(asked | WITHOUT_ATTRIBUTES == asked for asked in seen)
+    assert {trial.option for trial in found.trials} <= {"", "offset"}
+
+
+def test_a_choice_is_plain_data():
+    found = Selection(
+        {"offset": 0.0, "neighbor_features": "none"}, (Trial("", None, 0.7, True), Trial("offset", 0.0, 0.8, True))
+    )
+    assert Selection.from_json(found.to_json()) == found
+    assert Selection.from_json(Selection({}).to_json()) == Selection({})
+
+
+def test_many_runs_are_heard_of_as_one():
+    heard: list[Progress] = []
+    for part in range(3):
+        listener = part_of(heard.append, part, 3)
+        assert listener is not None
+        for done in (0.5, 1.0):
+            listener(Progress(1, done, 0.1, 0.01, 1.0, None))
+    assert [progress.done for progress in heard] == pytest.approx([1 / 6, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])
+    assert part_of(None, 0, 3) is None
+
+
+# Real fits
+
+AUTO = small(max_steps=60, validate_every=10, **OPEN)
+
+
+@pytest.fixture(scope="module")
+def chosen(planted):
+    return glace.GLACE(**AUTO).fit(planted)
+
+
+def digest(model, path):
+    model.save(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_fit_tells_what_it_chose(chosen):
+    found = chosen.selection_
+    assert set(found.options) == set(OPEN)
+    assert found.trials[0].option == ""
+    assert len(found.trials) >= 4
+    assert all(0.5 < trial.auc <= 1 for trial in found.trials)
+    assert chosen.get_params()["neighbor_features"] == "auto", "the options stay as they were given"
+    config = chosen.network_.config
+    assert {name: getattr(config, name) for name in OPEN} == found.options
+    assert chosen.network_.neighbors == (found.options["neighbor_features"] == "mean")
+
+
+def test_a_run_starts_from_the_trial_that_won(chosen):
+    best = max(trial.auc for trial in chosen.selection_.trials if trial.kept)
+    first = chosen.history_.validation_points[0]
+    assert (first.step, first.auc) == (0, pytest.approx(best))
+    assert chosen.history_.best.auc >= best
+
+
+def test_the_same_seed_chooses_the_same(chosen, planted, tmp_path):
+    again = glace.GLACE(**AUTO).fit(planted)
+    assert again.selection_ == chosen.selection_
+    assert digest(again, tmp_path / "a") == digest(chosen, tmp_path / "b")
+
+
+def test_a_choice_is_saved_and_loaded(chosen, planted, tmp_path):
+    chosen.save(tmp_path / "m")
+    loaded = glace.load(tmp_path / "m")
+    assert loaded.selection_ == chosen.selection_
+    assert digest(loaded, tmp_path / "again") == digest(chosen, tmp_path / "m")
+    np.testing.assert_array_equal(loaded.transform(planted.attributes).mean, chosen.transform(planted.attributes).mean)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def stop_in_the_run(step, trials):
+    """Interrupt at this step of the run that follows the trials."""
+    begun = []
+
+    def listen(progress):
+        if progress.step == 1:
+            begun.append(progress)
+        if len(begun) > trials and progress.step == step:
+            raise Interrupted
+
+    return listen
+
+
+@pytest.mark.parametrize("stop", [1, 33])
+def test_a_run_goes_on_with_what_was_chosen(chosen, planted, tmp_path, stop):
+    saved = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0}
+    listener = stop_in_the_run(stop, len(chosen.selection_.trials))
+    with pytest.raises(Interrupted):
+        glace.GLACE(**AUTO).fit(planted, listener=listener, **saved)
+    assert (tmp_path / "run").exists() == (stop > 1), "a checkpoint comes after the listener heard of the step"
+    heard: list[int] = []
+    resumed = glace.GLACE(**AUTO).fit(
+        planted, resume=True, listener=lambda progress: heard.append(progress.step), **saved
+    )
+    if stop > 1:
+        assert heard == list(range(stop, 61)), "nothing is tried again"
+    assert resumed.selection_ == chosen.selection_
+    assert digest(resumed, tmp_path / "resumed") == digest(chosen, tmp_path / "whole")
+
+
+def test_without_held_out_edges_the_first_choice_is_taken(planted):
+    model = glace.GLACE(**AUTO | {"validation_fraction": 0, "max_steps": 3}).fit(planted)
+    assert model.selection_ == Selection(START)
+    bare = glace.GLACE(**AUTO | {"validation_fraction": 0, "max_steps": 3}).fit(planted.without_attributes())
+    assert bare.selection_ == Selection(START | WITHOUT_ATTRIBUTES)
+
+
+def test_trials_are_short_and_keep_to_the_clock(planted):
+    heard: list[int] = []
+    options = AUTO | {
+        "max_steps": 50,
+        "patience": 1000,
+        "dropout": 0.0,
+        "neighbor_features": "none",
+        "neighbor_dropout": 0.0,
+    }
+    glace.GLACE(**options).fit(planted, listener=lambda progress: heard.append(progress.step))
+    trial = range(1, round(50 * choices.TRIAL_SHARE) + 1)
+    assert heard == [*trial, *trial, *range(1, 51)]
+    brief = glace.GLACE(**options | {"max_steps": None, "max_seconds": 0.5}).fit(planted)
+    assert brief.history_.seconds < 2
+
+
+# Pairs given to be judged by
+
+
+@pytest.fixture(scope="module")
+def split(planted):
+    return glace.hold_out(planted, 0.1, np.random.default_rng(5))
+
+
+def test_given_pairs_are_what_a_fit_is_judged_by(split):
+    rest, held_out = split
+    model = glace.GLACE(**small(max_steps=40, validate_every=10)).fit(rest, validation=held_out)
+    assert model.history_.best is not None
+    assert model.history_.best.auc == pytest.approx(link_prediction(model.embedding_, held_out).auc, abs=1e-6)
+    unlearnable = HeldOut(held_out.non_edges, held_out.edges)
+    turned = glace.GLACE(**small(max_steps=40, validate_every=10)).fit(rest, validation=unlearnable)
+    assert turned.history_.validation_points[-1].auc < 0.5
+
+
+def test_given_pairs_leave_all_edges_to_training(split, monkeypatch):
+    rest, held_out = split
+    drawn = []
+
+    def heard(graph, *more):
+        drawn.append(graph)
+        return EdgeSampler(graph, *more)
+
+    monkeypatch.setattr(fitting, "EdgeSampler", heard)
+    glace.GLACE(**small(max_steps=1)).fit(rest, validation=held_out)
+    assert drawn[0].num_edges == rest.num_edges
+    glace.GLACE(**small(max_steps=1)).fit(rest)
+    assert drawn[1].num_edges < rest.num_edges
+
+
+def test_given_pairs_move_with_their_nodes(split):
+    """The same graph with its rows in another order: the pairs have other numbers and mean the same nodes."""
+    rest, held_out = split
+    names = np.array([f"node {number:03}" for number in range(400)])
+    edges = pl.DataFrame({"source": names[rest.edges()[:, 0]], "target": names[rest.edges()[:, 1]]})
+    rows = pl.DataFrame({"id": names}).hstack(pl.DataFrame(rest.attributes.toarray()))
+    order = np.random.default_rng(0).permutation(400)
+    place = np.argsort(order)
+    options = small(max_steps=30, validate_every=5)
+    plain = glace.GLACE(**options).fit(glace.from_tables(edges, rows), validation=held_out)
+    moved = HeldOut(place[held_out.edges], place[held_out.non_edges])
+    mixed = glace.GLACE(**options).fit(glace.from_tables(edges, rows[order]), validation=moved)
+    assert [look.auc for look in mixed.history_.validation_points] == [
+        look.auc for look in plain.history_.validation_points
+    ]
+    np.testing.assert_array_equal(mixed.embedding_.mean[place], plain.embedding_.mean)
+
+
+def test_a_checkpoint_with_other_pairs_is_refused(split, tmp_path):
+    rest, held_out = split
+    saved = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0}
+    model = glace.GLACE(**small(max_steps=5))
+    model.fit(rest, validation=held_out, **saved)
+    other = HeldOut(held_out.edges[1:], held_out.non_edges)
+    for pairs in (other, None):
+        with pytest.raises(InputError, match="another run: validation was '.*' and is"):
+            model.fit(rest, validation=pairs, resume=True, **saved)
+    assert model.fit(rest, validation=held_out, resume=True, **saved).history_.step == 5
+
+
+def test_a_rival_that_is_clearly_behind_is_given_up_in_its_second_half(planted):
+    settings = Config.of(small(max_steps=40, validate_every=10))
+    run = fitting.TrainingTask.of(planted, settings, "symmetric_kl", None)
+    whole = run._trial(settings, None, None)
+    assert list(whole.on_the_way) == [10, 20, 30]
+    truth = whole.truth.astype(np.float64)
+    perfect = TrialResult({}, truth, whole.truth, dict.fromkeys((10, 20, 30), truth))
+    assert list(run._trial(settings, perfect, None).on_the_way) == [10, 20], "at a third it is too early to tell"
+    assert list(run._trial(settings, whole, None).on_the_way) == [10, 20, 30], "nobody is ahead of his equal"
+    elsewhere = TrialResult({}, truth, whole.truth, {15: truth})
+    assert list(run._trial(settings, elsewhere, None).on_the_way) == [10, 20, 30], "no look at the same step"
