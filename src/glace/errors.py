@@ -1,21 +1,55 @@
-"""Every error the package raises on purpose; a caller catches `GlaceError` for all of them."""
+"""The errors that the package raises on purpose; catch `GlaceError` for all of them."""
+
+from collections.abc import Callable
+
+Spelling = Callable[..., str]
+"""Spells an option for the reader of a message: `spell("n_jobs")`, or with a value `spell("n_jobs", 2)`."""
+
+
+def as_argument(name: str, *value: object) -> str:
+    """The Python spelling of an option: `n_jobs`, or `n_jobs=2` with a value."""
+    return f"{name}={value[0]!r}" if value else name
 
 
 class GlaceError(Exception):
-    """Anything glace refuses to do; the message says what was wanted, what came and what to do."""
+    """Base class of all errors; the message says what was expected, what was found and what to do."""
 
 
 class InputError(GlaceError, ValueError):
-    """A value, table or option that cannot be used as given."""
+    """A value, table or option cannot be used as given.
+
+    Parameters
+    ----------
+    message : str
+        What was expected, what was found and what to do.
+    option : str, optional
+        The option that has the bad value. Its name starts the text: `InputError("must be at least 1, not 0",
+        option="n_jobs")` reads "n_jobs must be at least 1, not 0".
+    hint : tuple of (str, object), optional
+        An option and a value that solve the problem. They end the text in parentheses: "... (validation_fraction=0)".
+
+    Notes
+    -----
+    Names of options are data, so that each interface can spell them its own way: `error.text(spell)`.
+    """
+
+    def __init__(self, message: str, option: str | None = None, hint: tuple[str, object] | None = None) -> None:
+        self.message, self.option, self.hint = message, option, hint
+        super().__init__(self.text())
+
+    def text(self, spell: Spelling = as_argument) -> str:
+        """The whole message, with the names of options in the given spelling."""
+        start = "" if self.option is None else f"{spell(self.option)} "
+        return f"{start}{self.message}{'' if self.hint is None else f' ({spell(*self.hint)})'}"
 
 
 class TooLarge(InputError):
-    """Something that does not fit into the memory a machine can be expected to have."""
+    """The data does not fit into memory."""
 
 
 class FormatError(GlaceError, ValueError):
-    """A file that is damaged, of another kind, or of a version this package does not read."""
+    """A file is damaged, has another format, or has a version that this package does not read."""
 
 
 class TrainingDiverged(GlaceError, ArithmeticError):
-    """The loss became infinite or not a number; nothing was written."""
+    """The loss became infinite or NaN; no model was written."""

@@ -51,7 +51,7 @@ class Configuration:
                 object.__setattr__(self, name, limits.parse(value))
                 continue
             if not accepts(limits, value):
-                raise InputError(f"{name} must be {described(limits)}, not {value!r}")
+                raise InputError(f"must be {described(limits)}, not {value!r}", option=name)
             # 8.0 and numpy's 8 are taken for 8: what is kept has the plain type that code and files expect.
             given = value if value is None or isinstance(value, str) else limits.kind(value)
             object.__setattr__(self, name, given)

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from glace.cli.main import as_options, run
+from glace.cli.main import as_option, run
 from glace.cli.screen import Screen
+from glace.errors import InputError
 from glace.graph.arrays import from_arrays
 from glace.io.npz import write_npz
 from glace.storage import files
@@ -597,11 +598,15 @@ def test_a_checkpoint_of_another_run(refused, folder, capsys):
     refused(*command, "--resume", match="is not a glace-checkpoint file but a glace-model file")
 
 
-def test_messages_speak_of_options():
-    assert as_options('missing="empty" gives') == "--missing empty gives"
-    assert as_options("or none (validation_fraction=0)") == "or none (--validation-fraction 0)"
-    assert as_options("max_steps must be a number") == "--max-steps must be a number"
-    assert as_options("k must be 1; x=3 and 'dim' stay") == "k must be 1; x=3 and 'dim' stay"
+def test_messages_spell_options_as_the_command_line_does():
+    problem = InputError("hold out another share, or none", hint=("validation_fraction", 0))
+    assert str(problem) == "hold out another share, or none (validation_fraction=0)"
+    assert problem.text(as_option) == "hold out another share, or none (--validation-fraction 0)"
+    problem = InputError("must be a number; 'dim' stays", option="max_steps")
+    assert str(problem) == "max_steps must be a number; 'dim' stays"
+    assert problem.text(as_option) == "--max-steps must be a number; 'dim' stays"
+    assert InputError("must be 1", option="k").text(as_option) == "-k must be 1"
+    assert InputError("no header", hint=("header", False)).text(as_option) == "no header (--no-header)"
 
 
 # Interrupts and faults

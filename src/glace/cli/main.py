@@ -5,7 +5,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -28,8 +27,7 @@ from glace.cli import (
     serve,
     update,
 )
-from glace.config.config import STAGES
-from glace.errors import GlaceError, TooLarge, TrainingDiverged
+from glace.errors import GlaceError, InputError, TooLarge, TrainingDiverged
 
 # A paragraph is one line: typer keeps every line break of a help text.
 HELP = (
@@ -93,9 +91,9 @@ def run(arguments: Sequence[str]) -> int:
     except TrainingDiverged as problem:
         return _say(problem, 3)
     except (TooLarge, MemoryError) as problem:
-        return _say(str(problem) or "out of memory", 4)
+        return _say(_text(problem) or "out of memory", 4)
     except GlaceError as problem:
-        return _say(as_options(str(problem)), 2)
+        return _say(_text(problem), 2)
     except KeyboardInterrupt:
         return _say("interrupted", 130)
     except SystemExit as leaving:  # typer and rich, when the reader of the help left
@@ -134,21 +132,17 @@ def _usage(problem: Exception) -> str:
     return f"{message[:1].lower()}{message[1:]}; see '{command} --help'"
 
 
-def as_options(message: str) -> str:
-    """A message with the options of the library as the command line spells them: dim=8 is --dim 8."""
-    names = ["missing", *(each.name for stage in STAGES for each in fields(stage))]
-    known = "|".join(names)
-    message = re.sub(rf"^({known}) (?=must be)", lambda found: f"{_option(found[1])} ", message)
-    # Not inside a word or a path: a file may be called seed=3.csv.
-    return re.sub(
-        rf'(?<![\w./-])({known})="?(\w+)"?(?![\w./-])',
-        lambda found: f"{_option(found[1])} {found[2]}",
-        message,
-    )
+def _text(problem: Exception) -> str:
+    return problem.text(as_option) if isinstance(problem, InputError) else str(problem)
 
 
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+def as_option(name: str, *value: object) -> str:
+    """The command line's spelling of an option: `--n-jobs`, with a value `--n-jobs 2`; True and False are flags."""
+    words = name.replace("_", "-")
+    dashes = "-" if len(words) == 1 else "--"
+    if value in ((True,), (False,)) and isinstance(value[0], bool):
+        return f"--{words}" if value[0] else f"--no-{words}"
+    return " ".join([f"{dashes}{words}", *map(str, value)])
 
 
 def _say(problem: object, code: int) -> int:

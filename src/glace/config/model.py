@@ -90,8 +90,9 @@ class ModelConfig(Configuration):
         super().__post_init__()
         if self.ensemble_size > min(self.dim, self.hidden):
             raise InputError(
-                f"ensemble_size must be at most {min(self.dim, self.hidden)}, as dim and hidden are shared out among "
-                f"them, not {self.ensemble_size}"
+                f"must be at most {min(self.dim, self.hidden)}, as dim and hidden are shared out among "
+                f"them, not {self.ensemble_size}",
+                option="ensemble_size",
             )
 
     def parts(self) -> dict[str, Part]:

@@ -46,7 +46,9 @@ def check(wanted: Evaluation) -> Method:
     if wanted.hidden_share is not None and wanted.task != "induction":
         raise InputError(f"a share of hidden nodes goes with induction, not with {wanted.task}; leave it out")
     if "random_state" in (wanted.options or {}):
-        raise InputError("the random state is that of the evaluation, split included; give it there, not among the options")
+        raise InputError(
+            "the random state is that of the evaluation, split included; give it there, not among the options"
+        )
     method = make(wanted.method, wanted.options or {})
     reason = unsupported(wanted.task, wanted.method)
     if reason:

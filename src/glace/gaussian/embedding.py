@@ -143,7 +143,7 @@ class Embedding:
     def roles_by(self, measure: Dissimilarity, by: str) -> Roles:
         """All nodes as what they are in an `edge`, or each as itself, for `similarity`."""
         if by not in NEARNESS:
-            raise InputError(f"by must be {' or '.join(NEARNESS)}, not {by!r}")
+            raise InputError(f"must be {' or '.join(NEARNESS)}, not {by!r}", option="by")
         own = self.gaussian if measure.needs_variance else Gaussian(self.mean, None)
         if by == "similarity":
             return Roles(own, own)

@@ -155,7 +155,7 @@ class Best:
 def checked_count(k: int) -> int:
     """A number of answers that can be asked for."""
     if not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k must be a whole number of at least 1, not {k!r}")
+        raise InputError(f"must be a whole number of at least 1, not {k!r}", option="k")
     return int(k)
 
 

@@ -16,7 +16,7 @@ from glace.graph.thinning import Removable, without_pairs
 from glace.storage.archive import Member, read_members
 from glace.storage.files import existing
 
-ANOTHER_SHARE = "another share, or none (validation_fraction=0)"
+ANOTHER_SHARE = "another share, or none"
 SPLIT_MEMBERS = ("train_edges", "val_edges", "val_ground_truth", "test_edges", "test_ground_truth")
 
 
@@ -149,7 +149,8 @@ def _check_enough(shares: Sequence[float], wanted: Sequence[int], pairs: int, re
     if min(wanted) < 1 or sum(wanted) > removable:
         raise InputError(
             f"cannot hold out {_sum_of(shares, '.0%')} of {pairs:,} edges ({_sum_of(wanted, ',')}): while "
-            f"every node keeps an edge, {removable:,} can go and at least 1 must; hold out {instead}"
+            f"every node keeps an edge, {removable:,} can go and at least 1 must; hold out {instead}",
+            hint=("validation_fraction", 0) if instead == ANOTHER_SHARE else None,
         )
 
 

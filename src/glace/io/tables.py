@@ -119,7 +119,7 @@ def check_choices(attributes: Any, texts: Any, missing: str) -> None:
 def check_missing(missing: str) -> None:
     """Raise unless it says what to do with nodes that have no row."""
     if missing not in MISSING:
-        raise InputError(f"missing must be one of {', '.join(MISSING)}, not {missing!r}")
+        raise InputError(f"must be one of {', '.join(MISSING)}, not {missing!r}", option="missing")
 
 
 def check_mixed(attributes: Any, columns: Kinds | None, pipeline: FeaturePipeline | None) -> None:
@@ -344,7 +344,8 @@ def stranger_in(edges: EdgeTable, ids: NodeIds, nodes: RowLocator, count: int) -
     node = (edges.source if from_here[row] else edges.target)[row].as_py()
     return InputError(
         f"{edges.where.row(row)}: node {node!r} has no row in {nodes.name}; {count:,} such "
-        'nodes in all; missing="empty" gives such nodes no attributes'
+        "nodes in all; add the rows, or give such nodes empty attributes",
+        hint=("missing", "empty"),
     )
 
 

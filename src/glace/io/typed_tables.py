@@ -227,7 +227,8 @@ def _completed(name: str, table: NodeTable | None, edges: Sequence[TypedEdges], 
             row = int(np.flatnonzero(strange)[0])
             raise InputError(
                 f"{where.row(row)}: node {column[row].as_py()!r} has no row in {table.where.name}; {strange.sum():,} "
-                'such rows in all; missing="empty" gives such nodes no attributes'
+                "such rows in all; add the rows, or give such nodes empty attributes",
+                hint=("missing", "empty"),
             )
         strangers.append(column.filter(pa.array(strange)))
     found = [each for each in strangers if len(each)]

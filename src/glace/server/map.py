@@ -28,7 +28,7 @@ def map_of(
 ) -> Positions:
     """(n, 2) by t-SNE or PCA, from the file beside the model if it was made for this embedding, else made and kept."""
     if kind not in LAYOUTS:
-        raise InputError(f"layout must be {' or '.join(LAYOUTS)}, not {kind!r}")
+        raise InputError(f"must be {' or '.join(LAYOUTS)}, not {kind!r}", option="layout")
     digest, path = _digest(embedding), Path(f"{model}.{kind}.npz")
     kept = _kept(path, digest, len(embedding))
     if kept is not None:

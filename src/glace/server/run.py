@@ -25,12 +25,12 @@ MODEL, HOSTS = "GLACE_SERVED_MODEL", "GLACE_SERVED_HOSTS"
 def listening(host: str, port: int) -> socket.socket:
     """A socket on this port, 0 for any that is free; taken before anything slow is done."""
     if not 0 <= port <= 65535:
-        raise InputError(f"--port must be from 0 to 65535, not {port}")
+        raise InputError(f"must be from 0 to 65535, not {port}", option="port")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as problem:
         reason = getattr(problem, "strerror", None) or problem
-        raise InputError(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from problem
+        raise InputError(f"cannot listen on {host} port {port}: {reason}; choose another port") from problem
 
 
 def serve(

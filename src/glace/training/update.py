@@ -53,14 +53,14 @@ class Update:
 def checked_drift_penalty(stay: float) -> float:
     """A weight of the penalty that makes sense."""
     if not isinstance(stay, int | float | np.number) or not (np.isfinite(stay) and stay >= 0):
-        raise InputError(f"stay must be a finite number of at least 0, not {stay!r}")
+        raise InputError(f"must be a finite number of at least 0, not {stay!r}", option="stay")
     return float(stay)
 
 
 def checked_steps(steps: int | None) -> int | None:
     """A number of steps that makes sense, or none."""
     if steps is not None and (not isinstance(steps, int | np.integer) or steps < 1):
-        raise InputError(f"steps must be a whole number of at least 1, not {steps!r}")
+        raise InputError(f"must be a whole number of at least 1, not {steps!r}", option="steps")
     return steps
 
 
