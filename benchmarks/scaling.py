@@ -29,9 +29,9 @@ from benchmarks.common import (
     memory_mb,
     settled_mb,
 )
+from benchmarks.planted_stream import planted_folder
 from benchmarks.stages import staged, trainer_of
 from glace.datasets.planted import planted
-from glace.datasets.planted_stream import planted_folder
 from glace.estimators.glace import GLACE
 from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph

@@ -1,7 +1,7 @@
 """Where does the time of a step go, and how far is it from what the machine allows? `python -m benchmarks.step_cost`
 
-Edges per second by batch_size, width of the hidden layer and n_jobs, all in turn; for each stage of a step its time, its
-share and the bound: `benchmarks/bounds.py` says what that is made of.
+Edges per second by batch_size, width of the hidden layer and n_jobs, all in turn; for each stage of a step its time,
+its share and the bound: `benchmarks/bounds.py` says what that is made of.
 """
 
 from dataclasses import dataclass, replace

@@ -46,7 +46,6 @@ PENDING: set[tuple[str, str]] = {
     ("fitted.file", "training.task"),
     ("model.custom_encoders", "graph.graph"),
     ("model.custom_encoders", "graph.node_types"),
-    ("records", "storage.files"),
     ("server.answers", "estimators.glace"),
     ("server.run", "estimators.glace"),
     ("training.alignment", "estimators.glace"),

@@ -1,61 +1,55 @@
-"""One result with its provenance, as JSON: enough to redraw a table or to run the thing again."""
+"""Results as JSON records with their provenance: enough to redraw a table, or to repeat the run."""
 
 import json
 import math
 import platform
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
-
-from glace.storage.files import replacing
 
 PACKAGES = ("glace-graph", "torch", "numpy", "scipy", "numba", "scikit-learn", "pyarrow", "safetensors")
 
 
 @dataclass(frozen=True)
 class Record:
-    """`values` are the result, by name; `provenance` says where it comes from."""
+    """One result: `values` by name, and the `provenance` that says where they come from."""
 
     kind: str
-    values: dict[str, Any]
-    provenance: dict[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object]
+    provenance: Mapping[str, object] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """One line of JSON; what is not a number is null."""
+        """Return the record as one line of JSON; NaN and infinity become null."""
         content = {"kind": self.kind, **self.values, "provenance": self.provenance}
         return json.dumps(_plain(content), allow_nan=False, ensure_ascii=False)
 
-    def write(self, path: str | Path) -> None:
-        """Write it as the only line of a file."""
-        with replacing(path) as temporary:
-            temporary.write_text(self.to_json() + "\n", encoding="utf-8")
 
-
-def provenance(**facts: Any) -> dict[str, Any]:
-    """The facts given, with versions, machine, command and time."""
+def provenance(**facts: object) -> dict[str, object]:
+    """Return `facts` together with the versions, machine, command line and time of this process."""
+    versions = {package: version for package in PACKAGES if (version := _version(package))}
     return {
         **facts,
         "command": command_line(),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **versions},
         "machine": {"system": platform.system(), "processor": platform.machine()},
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 def command_line() -> str:
-    """How this process was called, `python -m glace.cli` as `glace`."""
+    """Return the command line of this process, with `python -m glace.cli` spelled `glace`."""
     program = Path(sys.argv[0]).name
     return shlex.join(["glace" if program == "__main__.py" else program, *sys.argv[1:]])
 
 
 def memory_mb(field: str) -> float | None:
-    """Memory of this process by the name Linux has for it, in megabytes; None on other systems.
+    """Return a field of Linux's /proc/self/status in megabytes, or None on other systems.
 
-    `VmRSS` is what is resident now, `RssAnon` its part that no file holds, `VmHWM` the most that ever was.
+    `VmRSS` is the resident memory now, `RssAnon` its part that is not backed by a file, `VmHWM` the peak.
     """
     status = Path("/proc/self/status")
     if not status.exists():
@@ -65,8 +59,8 @@ def memory_mb(field: str) -> float | None:
 
 
 def peak_rss_mb() -> float | None:
-    """The most memory this process ever held, in megabytes; None on Windows, which does not tell."""
-    # What Linux tells by `getrusage` starts with the peak of the process that started this one.
+    """Return the peak resident memory of this process in megabytes, or None on Windows."""
+    # On Linux, getrusage starts at the peak of the parent process, so read VmHWM there.
     if (own := memory_mb("VmHWM")) is not None:
         return own
     try:
@@ -77,18 +71,16 @@ def peak_rss_mb() -> float | None:
     return peak * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:  # run from a source tree that was not installed
-            continue
-    return found
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # a source tree that is not installed
+        return None
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
+def _plain(value: object) -> object:
+    """Convert arrays, numpy scalars, tuples and mappings to plain JSON values."""
+    if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import glace
-from glace.datasets import planted_folder
+from benchmarks.planted_stream import planted_folder
 from glace.io.folder import read_folder, write_folder
 from glace.training.estimate import estimate
 

@@ -4,12 +4,15 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glace.errors import InputError
 from glace.options import limits_of
+
+if TYPE_CHECKING:
+    from glace.records import Record
 
 _OUTPUT = "Output"  # a panel of the help
 
@@ -41,6 +44,13 @@ def check_outputs(*outputs: Path | None, inputs: Iterable[str | Path | None] = (
         if path.resolve() in taken:
             raise InputError(f"cannot write {path}: it is also another file of this command; name a new one")
         taken.add(path.resolve())
+
+
+def write_record(path: Path, record: "Record") -> None:
+    """Write a record as the only line of a JSON file."""
+    from glace.storage.files import write_text
+
+    write_text(path, record.to_json() + "\n")
 
 
 def check_output_folder(path: Path, mark: str, inputs: Iterable[str | Path | None] = ()) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import DataDir, Json, Quiet, check_outputs
+from glace.cli.arguments import DataDir, Json, Quiet, check_outputs, write_record
 from glace.cli.screen import Screen, file_size
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def info(name: Name, data_dir: DataDir = None, json: Json = None, quiet: Quiet =
     screen.say(name)
     screen.facts((fact, value) for fact, value in facts.items() if value is not None)
     if json:
-        Record("dataset", {"name": name, **facts}, provenance()).write(json)
+        write_record(json, Record("dataset", {"name": name, **facts}, provenance()))
 
 
 @app.command()

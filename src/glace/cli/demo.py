@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, NJobs, Quiet, check_outputs
+from glace.cli.arguments import Json, NJobs, Quiet, check_outputs, write_record
 from glace.cli.screen import Screen, in_words
 from glace.errors import InputError
 
@@ -62,7 +62,7 @@ def demo(
     if json:
         values = {"auc": ours.auc, "ap": ours.ap, "attributes_auc": raw.auc, "attributes_ap": raw.ap}
         values["seconds"] = model.history_.seconds
-        Record("demo", values, provenance(dataset="wordnet-nouns", random_state=random_state)).write(json)
+        write_record(json, Record("demo", values, provenance(dataset="wordnet-nouns", random_state=random_state)))
 
 
 def _show_neighbors(embedding: "Embedding", screen: Screen) -> None:

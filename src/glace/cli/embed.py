@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, ModelFile, NJobs, NoHeader, Quiet, check_outputs
+from glace.cli.arguments import Json, ModelFile, NJobs, NoHeader, Quiet, check_outputs, write_record
 from glace.cli.screen import Screen, file_size
 from glace.errors import InputError
 
@@ -60,7 +60,7 @@ def embed(
     if json:
         values = {"nodes": len(embedding), "dimensions": embedding.mean.shape[1], "novelty": novelty}
         values["columns"] = [asdict(each) for each in rows.counts]
-        Record("embed", values, provenance(model=str(model), rows=str(path))).write(json)
+        write_record(json, Record("embed", values, provenance(model=str(model), rows=str(path))))
 
 
 def _novelty(

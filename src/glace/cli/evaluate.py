@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, Quiet, check_outputs, named_options
+from glace.cli.arguments import Json, Quiet, check_outputs, named_options, write_record
 from glace.cli.screen import Screen, in_words
 from glace.cli.source import GraphSource, takes_graph
 
@@ -47,7 +47,7 @@ def evaluate(
     record = evaluate(graph, source.name, wanted)
     _show(record.values, screen)
     if json:
-        record.write(json)
+        write_record(json, record)
 
 
 def _show(values: dict[str, Any], screen: Screen) -> None:

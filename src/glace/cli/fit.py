@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, Quiet, check_outputs, named_options, parsed, with_options
+from glace.cli.arguments import Json, Quiet, check_outputs, named_options, parsed, with_options, write_record
 from glace.cli.screen import Screen, file_size, in_bytes, in_words
 from glace.cli.source import GraphSource, takes_graph
 from glace.config.config import STAGES, RunConfig
@@ -78,7 +78,7 @@ def fit(
     _show(model, values, screen, "peak memory, mapped pages included" if found.mapped else "peak memory")
     screen.say(f"wrote {output} ({file_size(output)})")
     if json:
-        _record(model, found, source.name, values).write(json)
+        write_record(json, _record(model, found, source.name, values))
 
 
 def _embed_by_another(
@@ -103,7 +103,7 @@ def _embed_by_another(
     screen.say(f"{embedding!r} in {values['seconds']} s; wrote {output} ({file_size(output)})")
     if json:
         facts = provenance(dataset=source.name, data=graph.fingerprint(), method=name, options=options)
-        Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts).write(json)
+        write_record(json, Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts))
 
 
 def _train(
@@ -186,4 +186,4 @@ def _estimate(model: "GLACE", graph: "Graph", screen: Screen, json: Path | None)
     sizes = estimate(model, graph)
     screen.facts((name, in_bytes(size)) for name, size in sizes.items())
     if json:
-        Record("estimate", {"bytes": sizes}, provenance(options=model.get_params())).write(json)
+        write_record(json, Record("estimate", {"bytes": sizes}, provenance(options=model.get_params())))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glace.cli.arguments import Json, Quiet, check_outputs
+from glace.cli.arguments import Json, Quiet, check_outputs, write_record
 from glace.cli.screen import Screen
 from glace.cli.source import GraphSource, takes_graph
 from glace.errors import InputError
@@ -33,7 +33,7 @@ def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
     for line in found.cleaning_report.lines():
         screen.say(f"  {line}")
     if json:
-        Record("info", facts, provenance(data=found.fingerprint())).write(json)
+        write_record(json, Record("info", facts, provenance(data=found.fingerprint())))
 
 
 def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
@@ -57,7 +57,7 @@ def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
         screen.say("pipeline of the attributes, column by column:")
         screen.facts(pipeline)
     if json:
-        Record("info", {**facts, "pipeline": dict(pipeline)}, provenance(model=source.graph)).write(json)
+        write_record(json, Record("info", {**facts, "pipeline": dict(pipeline)}, provenance(model=source.graph)))
 
 
 def model_facts(model: "GLACE") -> dict[str, Any]:

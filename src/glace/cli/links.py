@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, ModelFile, NoHeader, Quiet, check_outputs
+from glace.cli.arguments import Json, ModelFile, NoHeader, Quiet, check_outputs, write_record
 from glace.cli.score import check_table_name, show_pairs, write_table
 from glace.cli.screen import Screen
 from glace.errors import InputError
@@ -71,7 +71,7 @@ def links(
         screen.say(f"wrote {output}")
     if json:
         values = {"links": table.to_pylist(), "calibration": worth and worth.to_json()}
-        Record("links", values, provenance(model=str(model))).write(json)
+        write_record(json, Record("links", values, provenance(model=str(model))))
 
 
 def _table(found: "Links", kind: Any) -> Any:

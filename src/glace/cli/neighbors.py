@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import AnyEmbedding, Json, Quiet, check_outputs
+from glace.cli.arguments import AnyEmbedding, Json, Quiet, check_outputs, write_record
 from glace.cli.screen import Screen
 from glace.errors import InputError
 
@@ -69,7 +69,7 @@ def neighbors(
     shown = [[str(each[name]) if name in ("of", "id") else each[name] for name in columns] for each in answers]
     Screen(quiet).table(columns, shown)
     if json:
-        Record("neighbors", {"neighbors": answers}, provenance(model=str(model))).write(json)
+        write_record(json, Record("neighbors", {"neighbors": answers}, provenance(model=str(model))))
 
 
 def _of_graph(graph: "Graph | None", model: Path, option: str) -> "Graph":

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet, check_outputs
+from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet, check_outputs, write_record
 from glace.cli.screen import Screen
 from glace.errors import InputError
 
@@ -49,7 +49,7 @@ def score(
         write_table(table, output)
         screen.say(f"wrote {output}")
     if json:
-        Record("score", {"pairs": table.to_pylist()}, provenance(model=str(model))).write(json)
+        write_record(json, Record("score", {"pairs": table.to_pylist()}, provenance(model=str(model))))
 
 
 def _pairs(ids: Any, nodes: list[str], file: Path | None, no_header: bool) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, NJobs, Quiet, check_outputs
+from glace.cli.arguments import Json, NJobs, Quiet, check_outputs, write_record
 from glace.cli.screen import Screen, file_size
 from glace.cli.source import GraphSource, takes_graph
 from glace.errors import InputError
@@ -55,7 +55,7 @@ def update(
     screen.say(f"wrote {output} ({file_size(output)})")
     if json:
         facts = provenance(dataset=source.name, data=graph.fingerprint(), model=str(model))
-        Record("update", asdict(found), facts).write(json)
+        write_record(json, Record("update", asdict(found), facts))
 
 
 def _recipe_for(source: GraphSource, model: "GLACE") -> Any:

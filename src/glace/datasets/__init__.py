@@ -8,7 +8,6 @@ Graph(... nodes, ... undirected edges, ... sparse attributes)
 from glace.datasets.builders.build import build
 from glace.datasets.download import get
 from glace.datasets.planted import planted
-from glace.datasets.planted_stream import planted_folder
 from glace.datasets.registry import Dataset, find, load, names
 
-__all__ = ["Dataset", "build", "find", "get", "load", "names", "planted", "planted_folder"]
+__all__ = ["Dataset", "build", "find", "get", "load", "names", "planted"]

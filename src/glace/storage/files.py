@@ -37,6 +37,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file in UTF-8, atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 @contextlib.contextmanager
 def replacing_folder(path: str | Path, mark: str) -> Iterator[Path]:
     """A temporary folder beside `path` to write to; on success it becomes `path`, else nothing changes.

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glace.datasets import planted, planted_folder
+from benchmarks.planted_stream import planted_folder
+from glace.datasets import planted
 from glace.errors import InputError
 from glace.io import spill
 from glace.storage import mapped as disk
 
-MODULE = "glace.datasets.planted_stream"
+MODULE = "benchmarks.planted_stream"
 
 
 @pytest.fixture
@@ -111,11 +112,11 @@ def test_progress_is_told(made):
     random_state=st.integers(0, 1000),
     share=st.floats(0.01, 0.4),
 )
-def test_the_number_of_edges_is_exact_in_crowded_graphs_too(nodes, communities, seed, share, tmp_path_factory):
+def test_the_number_of_edges_is_exact_in_crowded_graphs_too(nodes, communities, random_state, share, tmp_path_factory):
     room = sum((size * (size - 1)) // 2 for size in np.bincount(np.arange(nodes) % communities).tolist())
     edges = max(int(room * share), 1)
     path = tmp_path_factory.mktemp("planted") / "g.graph"
-    graph = planted_folder(path, nodes, edges, communities=communities, mixing=0.0, random_state=seed)
+    graph = planted_folder(path, nodes, edges, communities=communities, mixing=0.0, random_state=random_state)
     assert graph.num_edges == edges
     ends = community_of(graph)[graph.edges()]
     assert (ends[:, 0] == ends[:, 1]).all()

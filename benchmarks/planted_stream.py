@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import planted_kernels as kernels
 from glace.blocks import BLOCK, blocks
 from glace.categories import Categories
 from glace.datasets.planted import NOISE, Population, check_counts, check_room, check_shape
@@ -79,8 +80,6 @@ class _Drawn:
             self.distinct = sum(self._tidied(number) for number in range(self.buckets.count))
 
     def _spill(self, count: int) -> None:
-        from glace.kernels import planted as kernels
-
         for part in blocks(count, BLOCK):
             keys = np.empty(part.stop - part.start, dtype=np.int64)
             kernels.pairs(self.seed, self.draws + part.start, self.line, self.mixing, keys)
@@ -108,8 +107,6 @@ def _number(streams: Streams, purpose: str) -> int:
 
 
 def _line(people: Population) -> tuple[Any, ...]:
-    from glace.kernels import planted as kernels
-
     order = people.order.astype(np.int32)
     return people.ends, kernels.guide(people.ends), order, people.community, people.borders
 
@@ -145,8 +142,6 @@ def _write_edges(writer: FolderWriter, drawn: _Drawn, nodes: int, edges: int) ->
 def _write_words(
     writer: FolderWriter, community: npt.NDArray[np.int32], sizes: tuple[int, int, int], random_state: int
 ) -> None:
-    from glace.kernels import planted as kernels
-
     communities, width, words = sizes
     rows = max(BLOCK // words, 1)
     columns = np.empty((rows, words), dtype=np.int32)
