@@ -57,10 +57,10 @@ def test_what_was_found_is_said_once_more_from_the_folder(glace, folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["edges.csv", "-o", "."], "cannot write .: it is there and no folder with a graph.json"),
+        (["edges.csv", "-o", "."], "cannot write .: it exists and is not a folder with a graph.json"),
         (
             ["edges.csv", "-o", "nodes.csv"],
-            "cannot write nodes.csv: it is there and no folder with a graph.json",
+            "cannot write nodes.csv: it exists and is not a folder with a graph.json",
         ),
         (
             ["edges.csv", "-o", "x/y.graph"],

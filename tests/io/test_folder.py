@@ -128,7 +128,9 @@ def test_no_other_folder_or_file_is_ever_replaced(tmp_path):
     (tmp_path / "holiday" / "photo.jpg").write_text("x")
     (tmp_path / "file.graph").write_text("x")
     for name in ("holiday", "file.graph"):
-        with pytest.raises(InputError, match=rf"cannot write .*{name}: it is there and no folder with a graph.json"):
+        with pytest.raises(
+            InputError, match=rf"cannot write .*{name}: it exists and is not a folder with a graph.json"
+        ):
             write_folder(GRAPHS["planted"], tmp_path / name)
     with pytest.raises(InputError, match="the folder .*nowhere does not exist; make it first"):
         write_folder(GRAPHS["planted"], tmp_path / "nowhere" / "g.graph")
@@ -236,11 +238,11 @@ def test_files_that_are_missing_cut_too_long_or_something_else_are_refused(writt
     path = written / "adjacency.data.npy"
     content = path.read_bytes()
     cases = [
-        (content[:-1], "is no whole .npy file"),
-        (content + b"x", "has .* bytes; its header says otherwise"),
-        (b"", "is no whole .npy file"),
-        (content[:30], "is no whole .npy file"),
-        (b"text", "is no whole .npy file"),
+        (content[:-1], "is not a complete .npy file"),
+        (content + b"x", "has .* bytes, but its header declares"),
+        (b"", "is not a complete .npy file"),
+        (content[:30], "is not a complete .npy file"),
+        (b"text", "is not a complete .npy file"),
     ]
     for damaged, message in cases:
         path.write_bytes(damaged)
@@ -250,11 +252,11 @@ def test_files_that_are_missing_cut_too_long_or_something_else_are_refused(writt
     with pytest.raises(FormatError, match=r"adjacency.data.npy is <f4 of \(3,\), not what graph.json states"):
         read_folder(written)
     np.save(path, np.array([{}] * 8), allow_pickle=True)
-    with pytest.raises(FormatError, match="is no whole .npy file"):
+    with pytest.raises(FormatError, match="is not a complete .npy file"):
         read_folder(written)
     with path.open("wb") as opened:
         np.savez(opened, x=np.zeros(8))
-    with pytest.raises(FormatError, match="is no .npy file but an archive"):
+    with pytest.raises(FormatError, match="is not an .npy file but an archive"):
         read_folder(written)
     path.unlink()
     with pytest.raises(FormatError, match="no file .*adjacency.data.npy"):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
+from glace import blocks
+from glace.errors import FormatError
 from glace.storage import container
-from glace.storage import mapped as disk
 
 ARRAYS = {
     "b": np.arange(12, dtype=np.float32).reshape(3, 4),
@@ -26,7 +27,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("block", [1 << 20, 3])
 def test_bytes_are_those_of_safetensors(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(disk, "BLOCK", block)
+    monkeypatch.setattr(blocks, "BLOCK", block)
     texts = {"glace": json.dumps({"x": '\u00fc"y', "n": 1})}
     container._write_tensors(tmp_path / "a", ARRAYS, texts)
     whole = {name: np.asarray(array, order="C") for name, array in ARRAYS.items()}
@@ -41,3 +42,32 @@ def test_what_is_written_is_read(tmp_path):
     metadata, arrays = container.read(tmp_path / "f", "kind", 3)
     assert metadata["fact"] == 1
     assert arrays.keys() == ARRAYS.keys()
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["a", "", "\u00e9", "bc"]])
+def test_packed_strings_come_back(texts):
+    assert container.unpack_strings("x", container.pack_strings("x", texts)).to_pylist() == texts
+
+
+@pytest.mark.parametrize(
+    ("offsets", "data", "message"),
+    [
+        ([0, 2, 1, 3], b"abc", "x does not hold valid strings"),
+        ([0, 9], b"abc", "x does not hold valid strings"),
+        ([0, 1], b"\xff", "x does not hold valid strings"),
+        ([1, 2], b"ab", "x/offsets must be 64-bit integers that start at 0"),
+        ([], b"", "start at 0"),
+    ],
+)
+def test_damaged_strings_are_refused(offsets, data, message):
+    arrays = {"x/offsets": np.array(offsets, np.int64), "x/bytes": np.frombuffer(data, np.uint8)}
+    with pytest.raises(FormatError, match=message):
+        container.unpack_strings("x", arrays)
+
+
+def test_files_of_another_kind_or_version_are_refused(tmp_path):
+    container.write(tmp_path / "f", "kind", 3, {}, {})
+    with pytest.raises(FormatError, match="f is not a model file but a kind file"):
+        container.read(tmp_path / "f", "model", 3)
+    with pytest.raises(FormatError, match="f has format version 3, but this glace reads version 4; use the version"):
+        container.read(tmp_path / "f", "kind", 4)

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from glace.errors import InputError
-from glace.storage.files import check_writable, existing, replacing, sha256_of
+from glace.storage.files import check_writable, existing, replacing, sha256_of, write_text
 
 
 def test_a_file_appears_whole_with_ordinary_permissions(tmp_path):
@@ -89,3 +89,10 @@ def test_existing_and_sha256(tmp_path):
     (tmp_path / "file").write_bytes(b"abc" * 1_000_000)
     assert existing(tmp_path / "file", "a file") == tmp_path / "file"
     assert sha256_of(tmp_path / "file") == hashlib.sha256(b"abc" * 1_000_000).hexdigest()
+
+
+def test_a_text_is_written_whole(tmp_path):
+    write_text(tmp_path / "notes.txt", "a\u00e9\n")
+    assert (tmp_path / "notes.txt").read_bytes() == "a\u00e9\n".encode()
+    with pytest.raises(InputError, match="does not exist; make it first"):
+        write_text(tmp_path / "none" / "notes.txt", "a")

@@ -18,7 +18,7 @@ def test_blocks_cover_everything_once():
 
 
 def test_row_blocks_are_views_of_all_rows(monkeypatch):
-    monkeypatch.setattr(disk, "BLOCK", 6)
+    monkeypatch.setattr(blocks, "BLOCK", 6)
     matrix = np.arange(15).reshape(5, 3)
     parts = list(blocks.row_blocks(matrix))
     assert [len(part) for part in parts] == [2, 2, 1]
@@ -45,7 +45,7 @@ def test_a_full_disk_is_told_before_anything_is_written(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(InputError, match="no room for 80 bytes of scratch in .*: No space left .*; set TMPDIR"):
+    with pytest.raises(InputError, match="cannot store 80 temporary bytes in .*: No space left .*; set TMPDIR"):
         disk.scratch((10,), np.float64)
 
 
@@ -61,6 +61,6 @@ def test_a_stream_gives_a_plain_npy_file(tmp_path, columns):
 
 
 def test_room_is_filled_in_any_order(tmp_path):
-    room = disk.room_for(tmp_path / "a.npy", (4, 2), np.int32)
+    room = disk.create_npy(tmp_path / "a.npy", (4, 2), np.int32)
     room[[3, 1]] = [[1, 2], [3, 4]]
     assert np.load(tmp_path / "a.npy").tolist() == [[0, 0], [3, 4], [0, 0], [1, 2]]

@@ -14,7 +14,7 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.ids import NodeIds
 from glace.metrics import PlattScaling
-from glace.storage.archive import read_members, string_array
+from glace.storage.archive import read_arrays, string_array
 from glace.storage.files import existing, replacing
 
 _KEY = b"glace"
@@ -175,8 +175,7 @@ def _write_npz(embedding: Embedding, path: Path, types: pa.StringArray | None) -
 
 
 def _read_npz(path: Path) -> Embedding:
-    members = read_members(path, ("ids", *MATRICES, "certainty", "dissimilarity", "offset", "slope"))
-    arrays = {name: member.array() for name, member in members.items()}
+    arrays = read_arrays(path, ("ids", *MATRICES, "certainty", "dissimilarity", "offset", "slope"))
     columns = {name: _numbers(arrays[name]) for name in (*MATRICES, "certainty") if name in arrays}
     ids = NodeIds(arrays["ids"].tolist())
     return from_matrices(ids, columns, str(arrays["dissimilarity"]), odds_of(arrays))

@@ -13,7 +13,7 @@ from glace.errors import FormatError, InputError
 from glace.graph.graph import Graph
 from glace.graph.non_edges import Pairs, distinct_pairs, hidden_non_edges, sample_non_edges
 from glace.graph.thinning import Removable, without_pairs
-from glace.storage.archive import Member, read_members
+from glace.storage.archive import read_arrays
 from glace.storage.files import existing
 
 ANOTHER_SHARE = "another share, or none"
@@ -188,7 +188,7 @@ def given_split(graph: Graph, path: str | Path) -> Split:
     the graph's `directed`; if that is False, a pair and its reverse are one edge, see `reversed_in_training`.
     """
     source = existing(path, "a split in an .npz file")
-    members = read_members(source, SPLIT_MEMBERS)
+    members = read_arrays(source, SPLIT_MEMBERS)
     try:
         listed = _pairs(members, "train_edges", graph)
         train = _with_only(graph, _edges_of(graph, listed, "train_edges", np.ones(len(listed), dtype=bool)))
@@ -197,23 +197,23 @@ def given_split(graph: Graph, path: str | Path) -> Split:
         raise type(problem)(f"{source.name}: {problem}") from problem
 
 
-def _judged(graph: Graph, members: dict[str, Member], part: str) -> HeldOut:
+def _judged(graph: Graph, members: dict[str, npt.NDArray[Any]], part: str) -> HeldOut:
     name = f"{part}_edges"
     pairs = _pairs(members, name, graph)
     truth = _truth(members, f"{part}_ground_truth", len(pairs))
     return HeldOut(_edges_of(graph, pairs, name, truth == 1), pairs[truth == 0])
 
 
-def _whole_numbers(members: dict[str, Member], name: str) -> npt.NDArray[Any]:
+def _whole_numbers(members: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     if name not in members:
         raise InputError(f"no member {name}; wanted {', '.join(SPLIT_MEMBERS)}")
-    array = members[name].array()
+    array = members[name]
     if array.dtype.kind not in "iu":
         raise InputError(f"{name} holds {array.dtype}; wanted whole numbers")
     return array
 
 
-def _pairs(members: dict[str, Member], name: str, graph: Graph) -> Pairs:
+def _pairs(members: dict[str, npt.NDArray[Any]], name: str, graph: Graph) -> Pairs:
     pairs = _whole_numbers(members, name)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InputError(f"{name} has the shape {pairs.shape}; wanted rows of two node numbers")
@@ -224,7 +224,7 @@ def _pairs(members: dict[str, Member], name: str, graph: Graph) -> Pairs:
     return pairs
 
 
-def _truth(members: dict[str, Member], name: str, count: int) -> npt.NDArray[Any]:
+def _truth(members: dict[str, npt.NDArray[Any]], name: str, count: int) -> npt.NDArray[Any]:
     truth = _whole_numbers(members, name)
     if truth.shape != (count,):
         raise InputError(f"{name} has the shape {truth.shape}; wanted ({count},), one number for each pair")

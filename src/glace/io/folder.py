@@ -26,7 +26,7 @@ from glace.ids import NodeIds
 from glace.sparse import assembled, index_width_of
 from glace.storage.container import pack_strings
 from glace.storage.files import replacing_folder
-from glace.storage.mapped import NpyStream, map_npy, room_for
+from glace.storage.mapped import NpyStream, create_npy, map_npy
 
 MARK, FORMAT, VERSION = "graph.json", "glace-graph", 1
 ENDING = ".graph"
@@ -110,7 +110,7 @@ class FolderWriter:
 
     def room(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """An array of known shape that is filled in any order."""
-        return room_for(self._path(name), shape, dtype)
+        return create_npy(self._path(name), shape, dtype)
 
     def mapped(self, name: str) -> npt.NDArray[Any]:
         """An array that was written before."""

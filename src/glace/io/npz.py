@@ -20,7 +20,7 @@ from glace.graph.arrays import edges_of
 from glace.graph.graph import Graph, build
 from glace.ids import NodeIds
 from glace.sparse import index_width
-from glace.storage.archive import MAX_BYTES, Member, read_members, string_array
+from glace.storage.archive import MAX_BYTES, read_arrays, string_array
 from glace.storage.files import existing, replacing
 
 MAX_COLUMNS = 2**31 - 1
@@ -48,9 +48,9 @@ def read_npz(path: str | Path, *, directed: bool = False, max_bytes: int = MAX_B
     unpacks to more than `max_bytes` and to 50 times its size is refused.
     """
     source = existing(path, "a graph in an .npz file")
-    members = read_members(source, {*NUMBERS, *NAMES}, max_bytes)
+    members = read_arrays(source, {*NUMBERS, *NAMES}, may_be_pickled=NAMES, max_bytes=max_bytes)
     try:
-        return _graph(_arrays(members), directed, source.name)
+        return _graph(_checked(members), directed, source.name)
     except (InputError, FormatError) as problem:
         raise FormatError(f"{source.name}: {problem}") from problem
 
@@ -62,21 +62,19 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         np.savez_compressed(opened, allow_pickle=False, **members)
 
 
-def _arrays(members: dict[str, Member]) -> Arrays:
-    arrays = {name: _array(name, member) for name, member in members.items()}
-    return {name: array for name, array in arrays.items() if array is not None}
+def _checked(members: Arrays) -> Arrays:
+    """The members in native types; names that are not one-dimensional arrays of strings are left out."""
+    names = {name: array for name, array in members.items() if name in NAMES}
+    texts = {name: array for name, array in names.items() if array.dtype.kind == "U" and array.ndim == 1}
+    return texts | {name: _checked_numbers(name, array) for name, array in members.items() if name in NUMBERS}
 
 
-def _array(name: str, member: Member) -> npt.NDArray[Any] | None:
-    """One member, checked; None for names that are not plain strings."""
-    if name in NAMES and (member.dtype.kind != "U" or len(member.shape) != 1):
-        return None
-    array = member.array()
-    if name in NUMBERS and array.dtype.kind not in NUMBERS[name]:
+def _checked_numbers(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if array.dtype.kind not in NUMBERS[name]:
         raise FormatError(f"{name} holds {array.dtype}, not numbers of the kind wanted")
     if array.ndim != 1:
         raise FormatError(f"{name} has the shape {array.shape}; wanted one dimension")
-    return array if name in NAMES else _native(array)
+    return _native(array)
 
 
 def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

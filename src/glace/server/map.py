@@ -12,7 +12,7 @@ from glace.blocks import row_blocks
 from glace.errors import GlaceError, InputError
 from glace.gaussian.embedding import Embedding
 from glace.queries.layout import LAYOUTS, layout, principal
-from glace.storage.archive import read_members
+from glace.storage.archive import read_arrays
 from glace.storage.files import replacing
 
 Positions = npt.NDArray[np.float32]
@@ -53,10 +53,10 @@ def _digest(embedding: Embedding) -> str:
 def _kept(path: Path, digest: str, nodes: int) -> Positions | None:
     """What a file holds, if it is there and was made for these means."""
     try:
-        members = read_members(path, ("positions", "digest"))
-        positions: Any = members["positions"].array()
+        arrays = read_arrays(path, ("positions", "digest"))
+        positions: Any = arrays["positions"]
         fits = positions.shape == (nodes, 2) and positions.dtype == np.float32 and np.isfinite(positions).all()
-        return positions if fits and str(members["digest"].array()) == digest else None
+        return positions if fits and str(arrays["digest"]) == digest else None
     except (OSError, KeyError, ValueError, GlaceError):
         return None
 

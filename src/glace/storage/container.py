@@ -1,12 +1,12 @@
-"""The file models and checkpoints live in: safetensors, whose metadata holds one JSON text with a checksum.
+"""The file format of models and checkpoints: safetensors, with one JSON text that holds a checksum as metadata.
 
-safetensors alone reads many damaged files without complaint. The checksum is the SHA-256 of the whole
-file with the checksum's own 64 digits taken as zeros, so no byte can change unnoticed. Nothing in such
-a file is ever executed or unpickled.
+safetensors alone reads many damaged files without complaint. The checksum is the SHA-256 of the whole file with the
+checksum's own 64 digits set to zero, so no byte can change unnoticed. Nothing in such a file is executed or unpickled.
 """
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,31 +19,33 @@ from glace.errors import FormatError
 from glace.storage.files import CHUNK, existing, replacing
 
 Arrays = dict[str, npt.NDArray[Any]]
+Metadata = dict[str, Any]
+"""A JSON object."""
 _BLANK = "0" * 64
 _MARK = rb"{\"checksum\":\""
-# numpy's types and safetensors', which puts wide ones first.
+# dtypes of numpy and their names in safetensors, which stores the widest first.
 _TYPES = {"|b1": "BOOL", "|u1": "U8", "|i1": "I8", "<i4": "I32", "<f4": "F32", "<f8": "F64", "<i8": "I64"}
-_LONGEST_HEADER = 100_000_000  # safetensors' own limit
+_LONGEST_HEADER = 100_000_000  # the limit of safetensors itself
 
 
-def write(path: str | Path, kind: str, version: int, metadata: dict[str, Any], arrays: Arrays) -> None:
-    """Write arrays and JSON-able metadata; the same content gives the same bytes."""
+def write(path: str | Path, kind: str, version: int, metadata: Metadata, arrays: Arrays) -> None:
+    """Write arrays and JSON metadata; equal content gives equal bytes."""
     content = {"checksum": _BLANK, "kind": kind, "format_version": version, **metadata}
-    # One key only: safetensors writes several in an order that changes from run to run.
+    # One key only: safetensors writes several keys in an order that changes from run to run.
     texts = {"glace": json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)}
     with replacing(path) as temporary:
         _write_tensors(temporary, arrays, texts)
-        place = _checksum_place(_header_bytes(temporary, path), path)
+        position = _checksum_position(_header_bytes(temporary, path), path)
         with temporary.open("r+b") as opened:
-            digest = _digest(temporary, place)
-            opened.seek(place)
+            digest = _digest(temporary, position)
+            opened.seek(position)
             opened.write(digest.encode())
 
 
 def _write_tensors(path: Path, arrays: Arrays, texts: dict[str, str]) -> None:
-    """A safetensors file, to the byte as that library writes it, which would copy all arrays first."""
+    """Write the same bytes as the safetensors library, which would first copy all arrays."""
     order = sorted(arrays, key=lambda name: (-list(_TYPES).index(arrays[name].dtype.str), name))
-    header: dict[str, Any] = {"__metadata__": texts}
+    header: Metadata = {"__metadata__": texts}
     end = 0
     for name in order:
         array, begin = arrays[name], end
@@ -59,8 +61,8 @@ def _write_tensors(path: Path, arrays: Arrays, texts: dict[str, str]) -> None:
                 opened.write(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
 
 
-def read(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
-    """Metadata and arrays of a file of this kind, verified."""
+def read(path: str | Path, kind: str, version: int) -> tuple[Metadata, Arrays]:
+    """Read metadata and arrays; a file that is damaged, or of another kind or version, raises."""
     from safetensors import SafetensorError, safe_open
 
     source = existing(path, f"a {kind} file")
@@ -68,8 +70,8 @@ def read(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], Arr
     metadata = _metadata(header, path)
     if metadata.get("kind") != kind:
         raise FormatError(f"{path} is not a {kind} file but a {metadata.get('kind')} file")
-    if _digest(source, _checksum_place(header, path)) != metadata["checksum"]:
-        raise FormatError(f"{path} is damaged: its content does not match its checksum; get or make it again")
+    if _digest(source, _checksum_position(header, path)) != metadata["checksum"]:
+        raise FormatError(f"{path} is damaged: its content does not match its checksum; download or make it again")
     if metadata.get("format_version") != version:
         raise FormatError(
             f"{path} has format version {metadata.get('format_version')}, but this glace reads version {version}; "
@@ -77,14 +79,14 @@ def read(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], Arr
         )
     try:
         with safe_open(source, framework="numpy") as opened:
-            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - no mapping
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a mapping
     except SafetensorError as problem:
         raise FormatError(f"{path} is damaged: {problem}") from problem
     return metadata, arrays
 
 
-def pack_strings(name: str, texts: Any) -> Arrays:
-    """Strings as two arrays: their UTF-8 bytes and the n + 1 offsets into them."""
+def pack_strings(name: str, texts: pa.Array | Iterable[str]) -> Arrays:
+    """Strings as two arrays: their UTF-8 bytes, NAME/bytes, and the n + 1 offsets into them, NAME/offsets."""
     array = pa.array(texts, type=pa.large_string())
     buffers = pa.concat_arrays([array]).buffers()  # a copy that starts at offset 0
     offsets = np.frombuffer(buffers[1], dtype=np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
@@ -94,16 +96,21 @@ def pack_strings(name: str, texts: Any) -> Arrays:
 
 
 def unpack_strings(name: str, arrays: Arrays) -> pa.Array:
-    """Back from `pack_strings`, as an Arrow array."""
-    offsets, data = arrays[f"{name}/offsets"], arrays[f"{name}/bytes"]
-    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data.tobytes())]
-    array = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
-    array.validate(full=True)
+    """The strings of `pack_strings` as an Arrow array that shares memory with the two arrays, mapped or not."""
+    data, offsets = (np.ascontiguousarray(arrays[f"{name}/{part}"]) for part in ("bytes", "offsets"))
+    if offsets.dtype != np.int64 or data.dtype != np.uint8 or offsets[:1].tolist() != [0]:
+        raise FormatError(f"{name}/offsets must be 64-bit integers that start at 0, and {name}/bytes must be bytes")
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    try:
+        array = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+        array.validate(full=True)
+    except pa.ArrowInvalid as problem:
+        raise FormatError(f"{name} does not hold valid strings: {problem}") from problem
     return array
 
 
 def _not_ours(path: str | Path) -> FormatError:
-    return FormatError(f"{path} is not a file written by glace, or is damaged; wanted one that `glace fit` wrote")
+    return FormatError(f"{path} is not a file written by glace, or is damaged; give one that `glace fit` wrote")
 
 
 def _header_bytes(source: Path, path: str | Path) -> bytes:
@@ -115,7 +122,7 @@ def _header_bytes(source: Path, path: str | Path) -> bytes:
         return opened.read(length)
 
 
-def _metadata(header: bytes, path: str | Path) -> dict[str, Any]:
+def _metadata(header: bytes, path: str | Path) -> Metadata:
     try:
         content = json.loads(json.loads(header)["__metadata__"]["glace"])
         if not isinstance(content["checksum"], str):
@@ -125,17 +132,18 @@ def _metadata(header: bytes, path: str | Path) -> dict[str, Any]:
     return dict(content)
 
 
-def _checksum_place(header: bytes, path: str | Path) -> int:
+def _checksum_position(header: bytes, path: str | Path) -> int:
     found = header.find(_MARK)
     if found < 0:
         raise _not_ours(path)
     return 8 + found + len(_MARK)
 
 
-def _digest(source: Path, place: int) -> str:
+def _digest(source: Path, position: int) -> str:
+    """SHA-256 of a file with the 64 digits at `position` read as zeros."""
     digest = hashlib.sha256()
     with source.open("rb") as opened:
-        digest.update(opened.read(place))
+        digest.update(opened.read(position))
         opened.read(len(_BLANK))
         digest.update(_BLANK.encode())
         while chunk := opened.read(CHUNK):

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under a temporary name, synced, then renamed."""
+"""Atomic writes: a file or folder is written under a temporary name, synced, then renamed."""
 
 import contextlib
 import errno
@@ -13,14 +13,14 @@ from glace.errors import InputError
 
 CHUNK = 1 << 20
 
-# Asked for once, at import: asking means setting it for a moment, for all threads.
+# Read once, at import: reading the umask means setting it for a moment, in all threads.
 _MASK = os.umask(0)
 os.umask(_MASK)
 
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path` to write to; on success it becomes `path`, else nothing changes."""
+    """Yield a temporary path beside `path` to write to; on success it replaces `path`, else nothing changes."""
     target = Path(path)
     temporary = _temporary_beside(target)
     try:
@@ -30,7 +30,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.replace(target)
         _sync(target.parent)
     except Exception as problem:
-        if not _is_of_the_system(problem):
+        if not _is_system_error(problem):
             raise
         raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
     finally:
@@ -45,9 +45,9 @@ def write_text(path: str | Path, text: str) -> None:
 
 @contextlib.contextmanager
 def replacing_folder(path: str | Path, mark: str) -> Iterator[Path]:
-    """A temporary folder beside `path` to write to; on success it becomes `path`, else nothing changes.
+    """Yield a temporary folder beside `path` to write to; on success it replaces `path`, else nothing changes.
 
-    A folder that is there already is replaced only if it holds a file called `mark`.
+    An existing folder is replaced only if it holds a file called `mark`.
     """
     target = Path(path)
     temporary = _folder_beside(target, mark)
@@ -63,16 +63,22 @@ def replacing_folder(path: str | Path, mark: str) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def check_writable(path: str | Path) -> None:
+    """Raise early, before a long computation, if `replacing` could not write the file."""
+    _temporary_beside(Path(path)).unlink()
+
+
 def check_folder_writable(path: str | Path, mark: str) -> None:
-    """Raise before any work is done if `replacing_folder` would."""
+    """Raise early, before a long computation, if `replacing_folder` could not write the folder."""
     _folder_beside(Path(path), mark).rmdir()
 
 
 def _folder_beside(target: Path, mark: str) -> Path:
     if target.exists() and not (target / mark).is_file():
-        raise InputError(f"cannot write {target}: it is there and no folder with a {mark}; name a new one or remove it")
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+        raise InputError(
+            f"cannot write {target}: it exists and is not a folder with a {mark}; choose another name or remove it"
+        )
+    _check_parent(target)
     try:
         return Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
     except OSError as problem:
@@ -80,7 +86,7 @@ def _folder_beside(target: Path, mark: str) -> Path:
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
-    """Rename; a folder that was there steps aside for that moment, for none can be renamed onto a full one."""
+    """Rename; an existing folder is moved away first, because no folder can be renamed onto a non-empty one."""
     if target.exists():
         old = temporary / "replaced"
         target.rename(old)
@@ -91,25 +97,24 @@ def _put_in_place(temporary: Path, target: Path) -> None:
     _sync(target.parent)
 
 
-def check_writable(path: str | Path) -> None:
-    """Raise before any work is done if `path` cannot be written later."""
-    _temporary_beside(Path(path)).unlink()
-
-
 def _temporary_beside(target: Path) -> Path:
-    """A new empty file in the folder of `target`; raises if there can be none, or `target` cannot be replaced."""
+    """Create an empty file in the folder of `target`; raise if that is impossible or `target` cannot be replaced."""
     if target.is_dir():
         raise InputError(f"cannot write {target}: it is a folder; name a file in it")
-    if target.exists() and not target.is_file():  # a rename would put a file in the place of /dev/null
+    if target.exists() and not target.is_file():  # a rename would replace /dev/null by a file
         raise InputError(f"cannot write {target}: it is a device or pipe; name an ordinary file")
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+    _check_parent(target)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     except OSError as problem:
         raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
     os.close(handle)
     return Path(name)
+
+
+def _check_parent(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
 
 
 def sha256_of(path: str | Path) -> str:
@@ -122,7 +127,7 @@ def sha256_of(path: str | Path) -> str:
 
 
 def existing(path: str | Path, what: str) -> Path:
-    """The path, if it names a file that is there and not empty."""
+    """Return the path of a file that can be read and is not empty, else raise; `what` says what was wanted."""
     source = Path(path)
     try:
         with source.open("rb") as opened:
@@ -139,8 +144,7 @@ def existing(path: str | Path, what: str) -> Path:
 
 
 def _permit(temporary: Path) -> None:
-    # mkstemp, and safetensors after it, make files only their owner can read; a result should have the
-    # permissions of any new file.
+    # mkstemp creates files that only their owner can read; a result should have the permissions of any new file.
     temporary.chmod(0o666 & ~_MASK)
 
 
@@ -156,8 +160,8 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _is_of_the_system(problem: Exception) -> bool:
-    # Libraries written in Rust, such as safetensors, raise errors of their own and only say "(os error 28)".
+def _is_system_error(problem: Exception) -> bool:
+    # Libraries written in Rust, such as safetensors, raise their own errors, which mention "(os error 28)".
     return isinstance(problem, OSError) or "(os error " in str(problem)
 
 
