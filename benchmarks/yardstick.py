@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 from torch import Tensor, nn
 from torch.nn import functional
 
-from glace.config.sampling import SamplingConfig
+from glace.config.config import SamplingConfig
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph

@@ -44,8 +44,6 @@ PENDING: set[tuple[str, str]] = {
     ("fitted.file", "estimators.variants"),
     ("fitted.file", "training.selection"),
     ("fitted.file", "training.task"),
-    ("model.custom_encoders", "graph.graph"),
-    ("model.custom_encoders", "graph.node_types"),
     ("server.answers", "estimators.glace"),
     ("server.run", "estimators.glace"),
     ("training.alignment", "estimators.glace"),

@@ -39,8 +39,9 @@ def sections(text: str, level: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("stage", "each"), FIELDS, ids=[each.name for _, each in FIELDS])
-def test_every_field_is_documented_with_its_default_and_limits(stage, each):
-    row = f"| `{each.name}` | `{each.default}` | {described(limits_of(stage)[each.name])} |"
+def test_every_field_is_documented_with_its_default_limits_and_help(stage, each):
+    limits = limits_of(stage)[each.name]
+    row = f"| `{each.name}` | `{each.default}` | {described(limits)} | {limits.help}"
     assert row in sections(PARAMETERS, 3)[stage.__name__], f"docs/parameters.md lacks: {row}"
 
 

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from glace.config.config import Config
-from glace.config.model import ModelConfig
-from glace.config.training import TrainingConfig
+from glace.config.config import Config, ModelConfig, TrainingConfig
 from glace.errors import InputError
 
 
@@ -54,7 +52,7 @@ def test_each_bad_value_gets_one_clear_error(options, message):
 
 def test_settings_are_flat_and_back():
     settings = Config.of({"dim": 5, "batch_size": 5, "random_state": 9})
-    assert Config.of(settings.flat()) == settings
+    assert Config.of(settings.to_dict()) == settings
     assert (settings.model.dim, settings.sampling.batch_size, settings.run.random_state) == (5, 5, 9)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glace import datasets
+    from glace.config.encoders import MLP, Identity, Image
     from glace.errors import FormatError, GlaceError, InputError, TrainingDiverged
     from glace.estimators.glace import GLACE
     from glace.estimators.variants import LACE, LINE, PublishedGLACE
@@ -36,6 +37,9 @@ _HOME = {
     "LACE": "glace.estimators.variants:LACE",
     "LINE": "glace.estimators.variants:LINE",
     "PublishedGLACE": "glace.estimators.variants:PublishedGLACE",
+    "MLP": "glace.config.encoders:MLP",
+    "Image": "glace.config.encoders:Image",
+    "Identity": "glace.config.encoders:Identity",
     "load": "glace.fitted.file:load_model",
     "load_embedding": "glace.fitted.file:load_embedding",
     "Embedding": "glace.gaussian.embedding:Embedding",
@@ -65,10 +69,13 @@ __all__ = [
     "GLACE",
     "LACE",
     "LINE",
+    "MLP",
     "Embedding",
     "FormatError",
     "GlaceError",
     "Graph",
+    "Identity",
+    "Image",
     "InputError",
     "PublishedGLACE",
     "Streams",

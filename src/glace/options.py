@@ -1,19 +1,22 @@
-"""Configurations: frozen dataclasses whose fields carry their help and their limits.
+"""Options: frozen dataclasses whose fields carry a help text and the values they accept.
 
-The command line, the estimator and the documentation read the same fields, so each option is said once.
+The command line, the estimators and the documentation read the same fields, so that each option is declared once.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar, Protocol
 
 from glace.errors import InputError
+
+Value = object
+"""Whatever a user may pass; checked before use."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What values a field takes, beside the type of its default."""
+    """The help text of an option and the values it accepts."""
 
     help: str
     at_least: float | None = None
@@ -22,59 +25,66 @@ class Limits:
     choices: tuple[str, ...] = ()
     optional: bool = False
     kind: type = float
-    """int or float, or str where the value is one of `choices`; with both, either will do."""
-    parse: Callable[[Any], Any] | None = None
-    """For values that are none of these: gives what is kept of one, or raises."""
-    words: str = ""
-    """What such values are."""
+    """int, float or bool; str if only `choices` are accepted. With int or float and `choices`, both are accepted."""
+    parse: Callable[[Value], Value] | None = None
+    """Replaces all other checks: returns the value to keep, or raises `InputError`."""
+    description: str = ""
+    """What `parse` accepts, in words."""
 
 
-def option(default: Any, help: str, **limits: Any) -> Any:
-    """A dataclass field with its help and limits."""
+class HasFields(Protocol):
+    """A dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+def option(default: Any, help: str, **limits: Any) -> Any:  # Any: the type of the field is that of its annotation
+    """Declare a dataclass field with its help text and limits; the default decides the kind if none is given."""
     kind = limits.pop("kind", None) or (str if limits.get("choices") else type(default))
     return field(default=default, metadata={"limits": Limits(help, kind=kind, **limits)})
 
 
-def limits_of(configuration: Any) -> dict[str, Limits]:
-    """The limits of every field of a configuration class, by field name."""
+def limits_of(configuration: HasFields | type[HasFields]) -> Mapping[str, Limits]:
+    """Return the limits of every field of a configuration, by field name."""
     return {each.name: each.metadata["limits"] for each in fields(configuration)}
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A configuration is checked when it is made; `InputError` names the field and what it takes."""
+    """Base class of option sets: checks its values on creation and stores them as plain Python types."""
 
     def __post_init__(self) -> None:
         for name, limits in limits_of(self).items():
-            value = plain(getattr(self, name))
-            if limits.parse is not None:
-                object.__setattr__(self, name, limits.parse(value))
-                continue
-            if not accepts(limits, value):
-                raise InputError(f"must be {described(limits)}, not {value!r}", option=name)
-            # 8.0 and numpy's 8 are taken for 8: what is kept has the plain type that code and files expect.
-            given = value if value is None or isinstance(value, str) else limits.kind(value)
-            object.__setattr__(self, name, given)
+            object.__setattr__(self, name, checked(name, limits, getattr(self, name)))
 
 
-def accepts(limits: Limits, value: Any) -> bool:
-    """Whether a value is within the limits."""
+def checked(name: str, limits: Limits, value: Value) -> Value:
+    """Return the value as a plain Python type, or raise `InputError` if the option does not accept it."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()  # a NumPy scalar
+    if limits.parse is not None:
+        return limits.parse(value)
+    if not accepts(limits, value):
+        raise InputError(f"must be {described(limits)}, not {value!r}", option=name)
+    # 8.0 is accepted for 8, but code and files expect an int.
+    return value if value is None or isinstance(value, str) else limits.kind(value)
+
+
+def accepts(limits: Limits, value: Value) -> bool:
+    """Whether the value is within the limits."""
     if value is None:
         return limits.optional
     if isinstance(value, str):
         return value in limits.choices
     if isinstance(value, bool) or limits.kind is bool:
         return isinstance(value, bool) and limits.kind is bool
-    return limits.kind is not str and _is_number(limits, value) and _within(limits, value)
+    if limits.kind is str or not isinstance(value, int | float):
+        return False
+    return _is_number(limits, value) and _is_within(limits, value)
 
 
-def plain(value: Any) -> Any:
-    """A number or truth value of numpy's as Python's own; anything else as it is."""
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
-
-
-def number_or_word(text: str) -> Any:
-    """A whole number, a number, or else the text itself."""
+def number_or_word(text: str) -> int | float | str:
+    """Parse an integer or else a float; return the text itself if it is neither."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -83,15 +93,14 @@ def number_or_word(text: str) -> Any:
     return text
 
 
-def _is_number(limits: Limits, value: Any) -> bool:
+def _is_number(limits: Limits, value: float) -> bool:
     try:
-        whole = math.isfinite(value) and value == int(value)
-    except (TypeError, ValueError, OverflowError):
+        return math.isfinite(value) and (limits.kind is not int or value == int(value))
+    except OverflowError:  # an int beyond the range of float
         return False
-    return bool(whole if limits.kind is int else math.isfinite(value))
 
 
-def _within(limits: Limits, value: float) -> bool:
+def _is_within(limits: Limits, value: float) -> bool:
     return (
         (limits.at_least is None or value >= limits.at_least)
         and (limits.above is None or value > limits.above)
@@ -100,9 +109,9 @@ def _within(limits: Limits, value: float) -> bool:
 
 
 def described(limits: Limits) -> str:
-    """The limits in words, such as "a whole number of at least 1"."""
-    if limits.words:
-        return limits.words
+    """Describe the accepted values, such as "a whole number of at least 1"."""
+    if limits.description:
+        return limits.description
     if limits.kind is bool:
         return "true or false"
     words = [f"'{choice}'" for choice in limits.choices]

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from glace.config.encoders import MLP, CustomEncoder, Identity, Image, checked, part_of, parts_of, text_of, text_of_all
+from glace.config.encoders import (
+    MLP,
+    CustomEncoder,
+    Identity,
+    Image,
+    canonical,
+    format_encoder,
+    format_encoders,
+    parse_encoder,
+    parse_encoders,
+)
 from glace.errors import InputError
 from glace.model.encoders import ACTIVATIONS, check_own, tower
 from glace.model.input_layers import InputShape
@@ -39,44 +49,44 @@ ROWS = np.array([4, 0, 2])
     ],
 )
 def test_parts_are_written_and_read(text, part):
-    assert part_of(text) == part
-    assert text_of(part) == text
+    assert parse_encoder(text) == part
+    assert format_encoder(part) == text
 
 
 def test_types_have_a_part_each():
-    parts = parts_of(" word = mlp:layers=8 ; image:size=2x2; synset=identity")
+    parts = parse_encoders(" word = mlp:layers=8 ; image:size=2x2; synset=identity")
     assert parts == {"": Image((2, 2)), "word": MLP((8,)), "synset": Identity()}
-    assert text_of_all(parts) == "image:size=2x2;synset=identity;word=mlp:layers=8"
-    assert parts_of("word=identity")[""] == MLP()
-    assert checked("mlp") == "mlp"
+    assert format_encoders(parts) == "image:size=2x2;synset=identity;word=mlp:layers=8"
+    assert parse_encoders("word=identity")[""] == MLP()
+    assert canonical("mlp") == "mlp"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("cnn", "no encoder 'cnn'; there are mlp, image, identity"),
-        ("mlp:depth=3", "mlp has no option 'depth=3'; it takes layers, activation, dropout, normalization"),
-        ("identity:layers=3", "identity has no option 'layers=3'; it takes none"),
+        ("mlp:depth=3", "mlp has no option 'depth=3'; it has layers, activation, dropout, normalization"),
+        ("identity:layers=3", "identity has no option 'layers=3'; it has none"),
         ("mlp:layers", "mlp has no option 'layers'"),
-        ("mlp:layers=0", "layers must be whole numbers above 0 with '[+]' between them, not 0"),
+        ("mlp:layers=0", "encoder mlp: layers must be whole numbers above 0, as 8[+]4 or .8, 4., not 0"),
         ("mlp:layers=2.5", "layers must be whole numbers above 0"),
-        ("mlp:layers=8+x", "layers must be whole numbers above 0 with '[+]' between them, not '8[+]x'"),
+        ("mlp:layers=8+x", "layers must be whole numbers above 0, as 8[+]4 or .8, 4., not '8[+]x'"),
         ("mlp:layers=8,activation=swish", "activation must be 'relu', 'gelu'"),
-        ("mlp:layers=8,dropout=1", "dropout must be a number of at least 0 below 1, not 1"),
-        ("mlp:dropout=0.5", "act between layers, and it has none; add layers="),
+        ("mlp:layers=8,dropout=1", "encoder mlp: dropout must be a number of at least 0 below 1, not 1"),
+        ("mlp:dropout=0.5", "apply between layers; add layers"),
         ("image", "an image encoder needs the size of the images, such as image:size=28x28"),
-        ("", "encoder must be a text such as 'mlp:layers=256'.*, not ''"),
+        ("", "encoder must be .*a text such as 'mlp:layers=256'.*, not ''"),
         ("image:size=8", "size must be HEIGHTxWIDTH"),
         ("image:size=8x8,filters=", "filters must be whole numbers above 0"),
         ("a=mlp;a=mlp", "two encoders for type 'a'; give one"),
         ("mlp:layers=4,layers=5", "mlp has layers twice; give it once"),
         ("mlp;mlp", "two encoders for all types; give one"),
-        (7, "encoder must be a text such as 'mlp:layers=256'.*, not 7"),
+        (7, "encoder must be .*a text such as 'mlp:layers=256'.*, not 7"),
     ],
 )
 def test_wrong_words_are_refused(text, message):
     with pytest.raises(InputError, match=message):
-        checked(text)
+        canonical(text)
 
 
 def test_an_image_has_as_many_pixels_as_attributes():
@@ -88,10 +98,10 @@ def test_an_image_has_as_many_pixels_as_attributes():
 @given(st.text(max_size=30))
 def test_any_words_are_a_part_or_an_input_error(text):
     try:
-        plain = checked(text)
+        plain = canonical(text)
     except InputError:
         return
-    assert checked(plain) == plain
+    assert canonical(plain) == plain
 
 
 def attributes(sparse):
@@ -105,7 +115,7 @@ def dense_of(matrix):
 
 
 def built(words, sparse=False, hidden=6, **options):
-    return tower(part_of(words), InputShape(12, sparse), hidden, np.random.default_rng(1), **options)
+    return tower(parse_encoder(words), InputShape(12, sparse), hidden, np.random.default_rng(1), **options)
 
 
 @pytest.mark.parametrize("sparse", [True, False])

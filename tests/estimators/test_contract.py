@@ -216,7 +216,7 @@ def test_the_published_glace_is_the_papers():
     model = PublishedGLACE()
     facts = (model.proximity, model.ensemble_size, model.neighbor_features, model.offset, model.negative_power)
     assert facts == ("both", 1, "none", 0.0, 0.75)
-    assert model.settings().model.left_open() == []
+    assert model.settings().model.open_options() == []
 
 
 def test_line_looks_at_edges_only(planted):

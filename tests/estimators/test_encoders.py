@@ -261,12 +261,12 @@ def test_every_type_of_input_layer_was_reached(case, model):
             {"word": "mlp"},
             "an encoder is given for type 'word'; no type of the graph has attributes of its own",
         ),
-        ({3: "mlp"}, "encoders are given by the names of types, but 3 is int"),
-        ("module:CustomEncoder", "a module is not given in words; give the torch.nn.Module itself"),
-        ({"a;b": "mlp"}, "an encoder of type 'a;b' cannot be given: rename the type"),
+        ({3: "mlp"}, "encoders are given by the names of node types, but 3 is int"),
+        ("module:CustomEncoder", "a module cannot be given as text; pass the torch.nn.Module itself"),
+        ({"a;b": "mlp"}, "type 'a;b' cannot have its own encoder; rename the type"),
         ({"": "word=mlp"}, "no encoder 'word=mlp'"),
         (nn.Linear(64, 32).bfloat16(), "has weight in bfloat16, which files cannot hold"),
-        (nn.Linear, "encoder must be a text .* or these by type of node in a dict, not <class"),
+        (nn.Linear, "encoder must be .* or a dict of these by node type, not <class"),
     ],
 )
 def test_a_wrong_encoder_is_told_before_training(encoder, message):

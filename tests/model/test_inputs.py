@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glace
-from glace.config.model import ModelConfig
-from glace.config.sampling import SamplingConfig
-from glace.config.training import TrainingConfig
+from glace.config.config import ModelConfig, SamplingConfig, TrainingConfig
 from glace.errors import InputError
 from glace.model.heads import VARIANCE_FLOOR
 from glace.model.input_layers import InputShape

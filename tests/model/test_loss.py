@@ -10,8 +10,7 @@ import torch
 from torch.nn.functional import logsigmoid
 
 import glace
-from glace.config.model import ModelConfig
-from glace.config.sampling import SamplingConfig
+from glace.config.config import ModelConfig, SamplingConfig
 from glace.gaussian.dissimilarity import MEASURES
 from glace.model.input_layers import InputShape, SparseInput, sparse_inputs
 from glace.model.loss import _pushed, _pushed_by_torch, batch_loss, edge_loss

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from glace import blocks
 from glace.model.scaling import column_moments
-from glace.storage import mapped as disk
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (50, 1), (200, 7)])
@@ -16,7 +16,7 @@ def test_one_block_has_the_bits_of_numpy(shape):
 
 
 def test_several_blocks_have_its_numbers(monkeypatch):
-    monkeypatch.setattr(disk, "BLOCK", 40)
+    monkeypatch.setattr(blocks, "BLOCK", 40)
     matrix = np.random.default_rng(0).normal(3, 2, (203, 7)).astype(np.float32)
     mean, deviation = column_moments(matrix)
     np.testing.assert_allclose(mean, matrix.mean(axis=0, dtype=np.float64), rtol=1e-14)

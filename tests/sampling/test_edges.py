@@ -5,7 +5,7 @@ import pytest
 
 import glace
 from glace import blocks
-from glace.config.sampling import SamplingConfig
+from glace.config.config import SamplingConfig
 from glace.errors import InputError
 from glace.io.folder import read_folder, write_folder
 from glace.rng import Streams

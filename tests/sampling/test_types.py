@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import glace
-from glace.config.sampling import SamplingConfig
+from glace.config.config import SamplingConfig
 from glace.errors import InputError
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler

@@ -36,7 +36,7 @@ class Judge:
         self.quality, self.seen = quality, []
 
     def __call__(self, settings, best):
-        asked = {name: settings.flat()[name] for name in OPEN}
+        asked = {name: settings.to_dict()[name] for name in OPEN}
         self.seen.append(asked)
         return judged(self.quality(asked), str(len(self.seen)))
 

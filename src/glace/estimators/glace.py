@@ -11,10 +11,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from glace.config.config import Config, RunConfig
-from glace.config.model import ModelConfig
-from glace.config.sampling import SamplingConfig
-from glace.config.training import TrainingConfig
+from glace.config.config import Config, ModelConfig, RunConfig, SamplingConfig, TrainingConfig
 from glace.errors import InputError
 from glace.features.pipeline import FeaturePipeline
 from glace.fitted.embed import embed_all
@@ -29,7 +26,7 @@ from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
 from glace.io.tables import frame_rows
 from glace.metrics import Calibration, PlattScaling
-from glace.model.custom_encoders import fingerprint, in_words, with_identities
+from glace.model.custom_encoders import Encoder, fingerprint, split_modules
 from glace.model.inputs import NodeInputs
 from glace.model.network import Network
 from glace.queries.approximate import Indices
@@ -42,7 +39,7 @@ from glace.training import checkpoint as checkpoints
 from glace.training.checkpoint import Checkpoints, State
 from glace.training.loop import Trainer
 from glace.training.selection import Selection
-from glace.training.task import TrainingTask, inputs_of
+from glace.training.task import TrainingTask, inputs_of, with_identities
 from glace.training.threads import using_threads
 from glace.training.update import Update, checked_drift_penalty, checked_steps, updated
 
@@ -77,7 +74,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     purpose: str = ModelConfig.purpose
     offset: float | str = ModelConfig.offset
     n_hashed_features: int | None = ModelConfig.n_hashed_features
-    encoder: Any = ModelConfig.encoder
+    encoder: Encoder = ModelConfig.encoder
     normalize: bool = ModelConfig.normalize
     batch_size: int = SamplingConfig.batch_size
     n_negatives: int = SamplingConfig.n_negatives
@@ -276,7 +273,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     def settings(self) -> Config:
         """The options, checked."""
-        return Config.of(self.get_params() | {"encoder": in_words(self.encoder)[0]})
+        return Config.of(self.get_params() | {"encoder": split_modules(self.encoder)[0]})
 
     @property
     def n_features_in_(self) -> int | None:
@@ -304,20 +301,20 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     def _fitting(self, graph: Graph, settings: Config, validation: HeldOut | None) -> TrainingTask:
         measure = settings.model.resolved_dissimilarity(graph.directed, self.gaussian)
-        return TrainingTask.of(graph, settings, measure, validation, in_words(self.encoder)[1])
+        return TrainingTask.of(graph, settings, measure, validation, split_modules(self.encoder)[1])
 
     def _begun(self, fitting: TrainingTask, listener: Listener | None) -> Trainer:
         began = time.perf_counter()
         choice, trial = fitting.choose(listener)
         self.selection_: Selection = choice
-        trainer = fitting.trainer(fitting.settings.changed(self.selection_.options))
+        trainer = fitting.trainer(fitting.settings.replace(**self.selection_.options))
         if trial is not None:
             trainer.start_from(trial.weights, time.perf_counter() - began)
         return trainer
 
     def _resumed(self, fitting: TrainingTask, state: State, notes: dict[str, Any]) -> Trainer:
         self.selection_ = Selection.from_json(notes)
-        trainer = fitting.trainer(fitting.settings.changed(self.selection_.options))
+        trainer = fitting.trainer(fitting.settings.replace(**self.selection_.options))
         trainer.set_state(state)
         return trainer
 
@@ -338,8 +335,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         versions = {"glace": __version__, **{each.__name__: each.__version__ for each in (torch, np, numba)}}
         judged_by = None if validation is None else validation.fingerprint()
         data = {"data": graph.fingerprint(), "validation": judged_by}
-        run = {"method": self.method, **data, "options": settings.flat()}
-        modules = in_words(self.encoder)[1]
+        run = {"method": self.method, **data, "options": settings.to_dict()}
+        modules = split_modules(self.encoder)[1]
         if modules:
             run["modules"] = {name: fingerprint(module) for name, module in modules.items()}
         return Checkpoints(Path(path), {**run, "versions": versions}, seconds)

@@ -12,7 +12,7 @@ from torch import nn
 
 from glace.categories import Categories
 from glace.config.config import Config
-from glace.config.encoders import CustomEncoder, text_of
+from glace.config.encoders import CustomEncoder, format_encoder
 from glace.errors import FormatError, GlaceError, InputError
 from glace.estimators.glace import GLACE
 from glace.estimators.variants import ESTIMATORS
@@ -93,7 +93,7 @@ def load_model(path: str | Path, encoder: Any = None, new_nodes: bool = True) ->
         model = ESTIMATORS[metadata["method"]](**metadata["options"])
         model.config_ = Config.of(model.get_params())
         model.selection_ = Selection.from_json(metadata["choice"])
-        settings = model.config_.changed(model.selection_.options)
+        settings = model.config_.replace(**model.selection_.options)
         model.types_ = types_of(metadata, arrays)
     if new_nodes:
         modules = _modules(settings, encoder)
@@ -141,17 +141,17 @@ def _fill(network: Network, arrays: Arrays, path: str | Path) -> None:
 
 def _with_modules(settings: Config, modules: Modules) -> Any:
     """The encoder as it was given for the fit: its words, with modules in the places of these."""
-    parts = settings.model.parts()
+    parts = settings.model.encoders()
     if not modules:
         return settings.model.encoder
     if set(parts) == {""}:
         return modules[""]
-    return {name: modules.get(name, text_of(part)) for name, part in parts.items()}
+    return {name: modules.get(name, format_encoder(part)) for name, part in parts.items()}
 
 
 def _modules(settings: Config, encoder: Any) -> Modules:
     """The user's modules that a model needs, which must be those that are given."""
-    wanted = {name: part for name, part in settings.model.parts().items() if isinstance(part, CustomEncoder)}
+    wanted = {name: part for name, part in settings.model.encoders().items() if isinstance(part, CustomEncoder)}
     listed = encoder if isinstance(encoder, dict) else {} if encoder is None else {"": encoder}
     given = {name: each for name, each in listed.items() if isinstance(each, nn.Module)}
     for name, part in wanted.items():
@@ -219,7 +219,7 @@ def _metadata(model: GLACE) -> dict[str, Any]:
     return {
         "glace_version": __version__,
         "method": model.method,
-        "options": model.config_.flat(),
+        "options": model.config_.to_dict(),
         "choice": model.selection_.to_json(),
         "dissimilarity": model.network_.measure.name,
         "directed": model.directed_,

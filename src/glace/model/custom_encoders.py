@@ -1,61 +1,37 @@
-"""Encoders as a user gives them: words, modules of torch, or both by type of node."""
+"""Encoders as users pass them: specifications and short notation, or their own torch modules."""
 
 import hashlib
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
 
 from torch import nn
 
-from glace.config.encoders import MLP, CustomEncoder, Identity, Part, checked, part_of, parts_of, text_of_all
-from glace.config.model import ModelConfig
+from glace.config.encoders import CustomEncoder, EncoderSpec, canonical, parse_encoders
 from glace.errors import InputError
-from glace.graph.graph import Graph
-from glace.graph.node_types import TypedAttributes
 
 Modules = dict[str, nn.Module]
+"""The user's modules by node type; "" stands for all types that are not named."""
+
+Encoder = str | EncoderSpec | nn.Module | Mapping[str, str | EncoderSpec | nn.Module]
+"""What users may pass as `encoder=`."""
 
 
-def in_words(encoder: Any) -> tuple[str, Modules]:
-    """The encoder as a configuration has it, and the user's modules by type, "" for all that are not named."""
-    if not isinstance(encoder, dict):
-        encoder = encoder if isinstance(encoder, str) else {"": encoder}
-    if isinstance(encoder, str):
-        words = checked(encoder)
-        if any(isinstance(part, CustomEncoder) for part in parts_of(words).values()):
-            raise InputError("a module is not given in words; give the torch.nn.Module itself, in Python")
-        return words, {}
-    parts: dict[str, Part] = {"": MLP()}
-    for name, each in encoder.items():
-        if not isinstance(name, str):
-            raise InputError(f"encoders are given by the names of types, but {name!r} is {type(name).__name__}")
-        if set(name) & set(";=:"):
-            raise InputError(f"an encoder of type {name!r} cannot be given: rename the type, without ; = and :")
-        if isinstance(each, nn.Module):
-            parts[name] = CustomEncoder(type(each).__name__)
-        else:
-            checked(each)  # that it is a text
-            parts[name] = part_of(each)
-    return text_of_all(parts), {name: each for name, each in encoder.items() if isinstance(each, nn.Module)}
+def split_modules(encoder: Encoder) -> tuple[str, Modules]:
+    """Return the short notation of an encoder, with only the class names of modules, and the modules themselves."""
+    by_type: Mapping[str, str | EncoderSpec | nn.Module]
+    by_type = encoder if isinstance(encoder, Mapping) else {"": encoder}
+    modules = {node_type: each for node_type, each in by_type.items() if isinstance(each, nn.Module)}
+    named = {node_type: CustomEncoder(type(module).__name__) for node_type, module in modules.items()}
+    text = canonical(encoder if isinstance(encoder, str) else {**by_type, **named})
+    custom = {node_type for node_type, spec in parse_encoders(text).items() if isinstance(spec, CustomEncoder)}
+    if custom - set(modules):
+        raise InputError("a module cannot be given as text; pass the torch.nn.Module itself, in Python")
+    return text, modules
 
 
 def fingerprint(module: nn.Module) -> str:
-    """SHA-256 of how a module describes itself and of the weights it starts with."""
+    """Return the SHA-256 of a module's representation and of its initial weights."""
     digest = hashlib.sha256(repr(module).encode())
     for name, value in module.state_dict().items():
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def with_identities(graph: Graph, config: ModelConfig) -> Graph:
-    """The graph without the attributes of types whose encoder is `identity`."""
-    parts = config.parts()
-    if not isinstance(graph.attributes, TypedAttributes):
-        return graph.without_attributes() if isinstance(parts[""], Identity) else graph
-    found = [
-        replace(each, matrix=None, names=None, pipeline=None)
-        if isinstance(parts.get(each.name, parts[""]), Identity)
-        else each
-        for each in graph.attributes.parts
-    ]
-    return replace(graph, attributes=graph.attributes.changed(found))

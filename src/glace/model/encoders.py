@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from glace.config.encoders import MLP, CustomEncoder, Identity, Image, Part
+from glace.config.encoders import MLP, CustomEncoder, EncoderSpec, Identity, Image
 from glace.errors import InputError
 from glace.model.heads import Linear
 from glace.model.input_layers import InputShape, NodeIndex, input_layer, xavier_uniform
@@ -32,7 +32,7 @@ KERNEL = 3
 
 
 def tower(
-    part: Part,
+    part: EncoderSpec,
     shape: InputShape,
     hidden: int,
     generator: np.random.Generator,
@@ -50,7 +50,7 @@ def tower(
     return MLPEncoder(part, shape, hidden, generator, compiled)
 
 
-def draws_or_has_modes(part: Part) -> bool:
+def draws_or_has_modes(part: EncoderSpec) -> bool:
     """Whether what the module gives in training is another thing than what it gives afterwards."""
     return isinstance(part, CustomEncoder) or (
         isinstance(part, MLP) and bool(part.dropout or part.normalization == "batch")

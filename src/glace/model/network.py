@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from glace.config.config import ModelConfig
 from glace.config.encoders import Image
-from glace.config.model import ModelConfig
 from glace.gaussian.dissimilarity import Gaussian, concatenated, named, stacked
 from glace.model.encoders import check_own, draws_or_has_modes, tower
 from glace.model.heads import GaussianHead, PointHead
@@ -78,7 +78,7 @@ class Network(nn.Module):
         self.encoders = nn.ModuleDict({role: self._encoder(role, streams) for role in roles})
         # What draws numbers, or computes otherwise in training, is told when that is.
         self.has_modes = any(draws_or_has_modes(kind.part) for kind in self.kinds)
-        assert not config.left_open(), f"decide on {config.left_open()} first"
+        assert not config.open_options(), f"decide on {config.open_options()} first"
         learned = config.offset == "learned"
         start = (OFFSET_START if self.gaussian else 0.0) if learned else float(config.offset)
         self.offsets = nn.ParameterDict(

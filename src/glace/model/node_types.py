@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from torch import nn
 
-from glace.config.encoders import MLP, CustomEncoder, Identity, Image, Part
-from glace.config.model import ModelConfig
+from glace.config.config import ModelConfig
+from glace.config.encoders import MLP, CustomEncoder, EncoderSpec, Identity, Image
 from glace.errors import InputError
 from glace.model.input_layers import InputShape
 
@@ -21,7 +21,7 @@ class Kind:
 
     name: str
     shape: InputShape
-    part: Part = field(default_factory=MLP)
+    part: EncoderSpec = field(default_factory=MLP)
     module: nn.Module | None = None
 
     def whose(self) -> str:
@@ -61,7 +61,7 @@ def kinds_of(
     shapes: dict[str, InputShape], config: ModelConfig, modules: dict[str, nn.Module] | None = None
 ) -> list[Kind]:
     """The types of nodes with these shapes, by name, each with its part of the configuration; "" is the only one."""
-    parts, found = config.parts(), []
+    parts, found = config.encoders(), []
     unknown = [name for name in parts if name and name not in shapes]
     if unknown:
         known = ", ".join(repr(name) for name in shapes if name)
@@ -84,7 +84,7 @@ def kinds_of(
     return found
 
 
-def _module(name: str, part: Part, modules: dict[str, nn.Module]) -> nn.Module | None:
+def _module(name: str, part: EncoderSpec, modules: dict[str, nn.Module]) -> nn.Module | None:
     if not isinstance(part, CustomEncoder):
         return None
     found = modules.get(name, modules.get(""))

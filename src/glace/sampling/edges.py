@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.blocks import blocks, row_blocks
-from glace.config.sampling import SamplingConfig
+from glace.config.config import SamplingConfig
 from glace.errors import InputError
 from glace.graph.graph import Graph
 from glace.kernels import draws

@@ -62,7 +62,7 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
 def _settled(model: GLACE, graph: Graph) -> Config:
     """The settings with `auto` as the first trial has it, which is the largest."""
     settings = model.settings()
-    return settings.changed(first_choice(settings.model, graph.attributes is not None))
+    return settings.replace(**first_choice(settings.model, graph.attributes is not None))
 
 
 class _Held:

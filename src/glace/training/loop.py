@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from glace.config.training import TrainingConfig
+from glace.config.config import TrainingConfig
 from glace.errors import TrainingDiverged
 from glace.fitted.history import History, Listener, Progress, ValidationPoint
 from glace.metrics import link_scores

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glace.config.config import Config
+from glace.config.config import Config, ModelConfig
 from glace.config.encoders import CustomEncoder, Image
-from glace.config.model import ModelConfig
 from glace.metrics import auc_difference, link_scores
 
 START: dict[str, Any] = {
@@ -110,9 +109,9 @@ class Selection:
 def first_choice(model: ModelConfig, has_attributes: bool) -> dict[str, Any]:
     """What the open options start with."""
     start = START if has_attributes else START | WITHOUT_ATTRIBUTES
-    if any(isinstance(part, Image | CustomEncoder) for part in model.parts().values()):
+    if any(isinstance(part, Image | CustomEncoder) for part in model.encoders().values()):
         start = START | WITHOUT_MEANS
-    return {name: start[name] for name in model.left_open()}
+    return {name: start[name] for name in model.open_options()}
 
 
 def rivals(model: ModelConfig, has_attributes: bool) -> list[tuple[str, Any]]:
@@ -133,10 +132,10 @@ def choose(
     changes = rivals(settings.model, has_attributes)
     if not changes:
         return Selection(options), None
-    best = judge(settings.changed(options), None)
+    best = judge(settings.replace(**options), None)
     trials = [Trial("", None, best.auc(), True)]
     for name, value in changes:
-        rival = judge(settings.changed(options | {name: value}), best)
+        rival = judge(settings.replace(**options | {name: value}), best)
         trials.append(Trial(name, value, rival.auc(), rival.is_better_than(best)))
         if trials[-1].kept:
             options, best = options | {name: value}, rival

@@ -8,11 +8,12 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from glace.config.config import Config
+from glace.config.config import Config, ModelConfig
+from glace.config.encoders import Identity
 from glace.errors import InputError
 from glace.fitted.history import Listener, Progress
 from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType
+from glace.graph.node_types import NodeType, TypedAttributes
 from glace.graph.split import HeldOut, hold_out
 from glace.metrics import Calibration, PlattScaling, calibrated, cross_calibrated
 from glace.model.input_layers import InputShape
@@ -92,7 +93,7 @@ class TrainingTask:
             "max_steps": max(round(steps), 1),
             "max_epochs": None,
         }
-        trainer = self.trainer(settings.changed(short))
+        trainer = self.trainer(settings.replace(**short))
         validation_points: dict[int, npt.NDArray[np.float64]] = {}
 
         def is_hopeless(near: npt.NDArray[np.float64]) -> bool:
@@ -148,6 +149,20 @@ def inputs_of(network: Network, graph: Graph) -> NodeInputs:
     adjacency = graph.neighborhoods() if network.neighbors else graph.adjacency
     types = graph.by_type()
     return network.inputs(types.features(), adjacency, types.kinds, types.places)
+
+
+def with_identities(graph: Graph, config: ModelConfig) -> Graph:
+    """Return the graph without the attributes of node types whose encoder is `Identity`."""
+    encoders = config.encoders()
+    if not isinstance(graph.attributes, TypedAttributes):
+        return graph.without_attributes() if isinstance(encoders[""], Identity) else graph
+    found = [
+        replace(each, matrix=None, names=None, pipeline=None)
+        if isinstance(encoders.get(each.name, encoders[""]), Identity)
+        else each
+        for each in graph.attributes.parts
+    ]
+    return replace(graph, attributes=graph.attributes.changed(found))
 
 
 def checked_device(name: str) -> str:

@@ -70,14 +70,14 @@ def updated(model: "GLACE", graph: Graph, stay: float, steps: int | None, listen
         raise InputError("the graph must be directed or undirected as that of the training was")
     began, before, old = time.perf_counter(), model.embedding_, model.network_
     # The network stays what it is, whatever was set since.
-    settings = replace(model.settings(), model=model.config_.model).changed(model.selection_.options)
+    settings = replace(model.settings(), model=model.config_.model).replace(**model.selection_.options)
     graph = model._as_fitted(graph)
     changed, came = aligned(graph, model), before.ids.find(graph.ids.array) < 0
     with using_threads(settings.run.n_jobs):
         ordered, back = changed.graph.in_id_order()
         fitting = _fitting(model, ordered, settings)
         # To the last step: what was held out of the old graph cannot tell what is best for the new nodes.
-        trainer = replace(fitting, validation=None).trainer(settings.changed(_short(fitting, steps)))
+        trainer = replace(fitting, validation=None).trainer(settings.replace(**_short(fitting, steps)))
         trainer.network.set_weights(widened(old, trainer.network, changed.columns))
         if stay > 0:
             trainer.stay = DriftPenalty(trainer.network, before.gaussian, before.ids.find(ordered.ids.array), stay)
@@ -100,7 +100,7 @@ def _fitting(model: "GLACE", graph: Graph, settings: Config) -> TrainingTask:
     """
     held_out = None if model.held_out_ is None else held_out_again(model.held_out_, model.embedding_.ids, graph)
     if held_out is None or not len(held_out.edges) or not len(held_out.non_edges):
-        return model._fitting(graph, settings.changed({"validation_fraction": 0.0}), None)
+        return model._fitting(graph, settings.replace(validation_fraction=0.0), None)
     return model._fitting(without_edges(graph, held_out.edges), settings, held_out)
 
 
