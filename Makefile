@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean
+.PHONY: help demo test test-fast coverage check docs format clean
 
 help: ## Show this help
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/demo.stamp ## Set up, then train on the bundled graph and show what it learned
 	$(BIN)/glace demo
@@ -16,17 +16,26 @@ demo: $(VENV)/demo.stamp ## Set up, then train on the bundled graph and show wha
 test: $(VENV)/dev.stamp ## Set up, then run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+test-fast: $(VENV)/dev.stamp ## Run the tests without those marked slow, in under a minute
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
+
+coverage: $(VENV)/dev.stamp ## Run the tests and fail if they reach less than 95 % of the lines
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered
+
 check: $(VENV)/dev.stamp ## Lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-format: $(VENV)/dev.stamp ## Format the code and mend what the linter can
+docs: $(VENV)/dev.stamp ## Build the API reference into docs/_build, with warnings as errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+
+format: $(VENV)/dev.stamp ## Format the code and fix what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean: ## Remove what the other commands made
-	rm -rf $(VENV) glace-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) glace-demo docs/_build docs/generated .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

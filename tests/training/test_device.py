@@ -104,6 +104,8 @@ def test_a_run_by_torch_alone_is_resumed_to_the_same_bits(planted):
         np.testing.assert_array_equal(weight, resumed.network.weights()[name], err_msg=name)
 
 
-def test_a_device_that_is_not_there_is_named(planted):
+def test_a_device_that_is_not_there_is_named(planted, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     with pytest.raises(InputError, match="torch sees no device 'mps' on this machine; there is cpu"):
         glace.GLACE(**small(device="mps")).fit(planted)
