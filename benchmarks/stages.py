@@ -30,7 +30,7 @@ STAGES = (
 def trainer_of(graph: Graph, model: GLACE) -> Trainer:
     """The run that `model.fit(graph)` would make, without trials and held-out edges."""
     settings = model.settings().replace(validation_fraction=0.0)
-    settings = settings.replace(**first_choice(settings.model, graph.attributes is not None))
+    settings = settings.replace(**first_choice(settings.model, graph.has_attributes))
     measure = settings.model.resolved_dissimilarity(graph.directed, model.gaussian)
     return TrainingTask.of(graph, settings, measure, None).trainer(settings)
 

@@ -6,7 +6,6 @@ several options. What it can see of its own are edges against pairs of any nodes
 against pairs of a thing and a kind. Then a tenth of the nodes of both types is hidden, and embedded from attributes.
 """
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from glace.estimators.glace import GLACE
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.node_types import TypedAttributes
 from glace.graph.non_edges import sample_non_edges
 from glace.graph.split import HeldOut, Induction, Split, hide_nodes, split_edges
 from glace.rng import Streams
@@ -119,9 +117,8 @@ def treated(graph: Graph, split: Split, name: str, seed: int) -> tuple[Graph, He
 
 def one_vocabulary(graph: Graph) -> Graph:
     """The graph of one type in which equal words are the same column."""
-    assert isinstance(graph.attributes, TypedAttributes)
     words = [
-        part.pipeline.vocabulary.words for part in graph.attributes.parts if part.pipeline and part.pipeline.vocabulary
+        part.pipeline.vocabulary.words for part in graph.by_type().types if part.pipeline and part.pipeline.vocabulary
     ]
     both = sorted({word for some in words for word in some})
     place = {word: column for column, word in enumerate(both)}
@@ -129,7 +126,7 @@ def one_vocabulary(graph: Graph) -> Graph:
     rows = sp.coo_array(graph.features())
     shape = (graph.num_nodes, len(both))
     joined = sp.csr_array((rows.data, (rows.row, columns[rows.col])), shape=shape, dtype=np.float32)
-    return replace(graph.of_one_type(), attributes=joined)
+    return graph.of_one_type().with_attributes(joined)
 
 
 def hidden(graph: Graph, seeds: int, size: dict[str, Any], report: Report) -> None:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,30 @@ import scipy.sparse as sp
 
 from glace.blocks import BLOCK
 from glace.errors import InputError
+
+Matrix: TypeAlias = sp.csr_array | npt.NDArray[np.float32]
+"""Node attributes: (n, D) float32, sparse or dense."""
+
+
+def matrix_arrays(matrix: Matrix | None) -> tuple[npt.NDArray[Any], ...]:
+    """Return the arrays that a matrix consists of."""
+    if matrix is None:
+        return ()
+    return (matrix,) if isinstance(matrix, np.ndarray) else (matrix.indptr, matrix.indices, matrix.data)
+
+
+def read_only(matrix: sp.csr_array) -> sp.csr_array:
+    """Return the same matrix with its arrays write-protected."""
+    for array in matrix_arrays(matrix):
+        array.flags.writeable = False
+    return matrix
+
+
+def nonzeros_per_row(matrix: Matrix, rows: slice | npt.NDArray[np.integer] = slice(None)) -> npt.NDArray[np.integer]:
+    """Return the number of entries that are not 0 in each of these rows; a sparse matrix must store no zeros."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(np.count_nonzero(matrix[rows], axis=1))
+    return np.asarray(matrix.indptr[1:][rows] - matrix.indptr[:-1][rows])
 
 
 def check_sparse(matrix: Any, what: str) -> None:

@@ -137,4 +137,4 @@ def test_what_is_wrong_is_said(glace, shop, arguments, message):
 
 
 def test_a_graph_folder_holds_one_matrix(glace, shop):
-    assert "a graph folder holds one matrix of attributes" in glace("convert", *FILES, *TITLES, "-o", "g", code=2)
+    assert "but one matrix is needed here" in glace("convert", *FILES, *TITLES, "-o", "g", code=2)

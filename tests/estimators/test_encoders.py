@@ -91,7 +91,7 @@ def typed(directed=False, second="dense"):
 
 def cases():
     sparse, dense, photo = plain(), plain(sparse=False), typed()
-    rows = photo.attributes.parts
+    rows = photo.by_type().types
     return {
         "sparse mlp": Case(sparse, "mlp", sparse.attributes),
         "dense mlp": Case(dense, "mlp", dense.attributes),
@@ -104,11 +104,11 @@ def cases():
         "text": Case(texts(), "mlp:layers=16", ["word3 word4", "word5"]),
         "own": Case(dense, own(64), dense.attributes),
         "own, sparse": Case(sparse, own(64), sparse.attributes),
-        "two types": Case(photo, "word=mlp:layers=16;photo=image:size=4x4,filters=4", rows[0].matrix, "photo"),
-        "types, one own": Case(photo, {"photo": own(16)}, rows[0].matrix, "photo"),
-        "types, directed": Case(typed(directed=True), "mlp", rows[1].matrix, "word", directed=True),
-        "types, one without attributes": Case(typed(second="none"), "mlp", rows[1].matrix, "word"),
-        "types, one identity": Case(photo, "photo=identity", rows[1].matrix, "word"),
+        "two types": Case(photo, "word=mlp:layers=16;photo=image:size=4x4,filters=4", rows[0].attributes, "photo"),
+        "types, one own": Case(photo, {"photo": own(16)}, rows[0].attributes, "photo"),
+        "types, directed": Case(typed(directed=True), "mlp", rows[1].attributes, "word", directed=True),
+        "types, one without attributes": Case(typed(second="none"), "mlp", rows[1].attributes, "word"),
+        "types, one identity": Case(photo, "photo=identity", rows[1].attributes, "word"),
     }
 
 

@@ -46,7 +46,7 @@ def dense(matrix):
 def test_each_kind_is_what_scikit_learn_says():
     graph = mixed()
     assert graph.pipeline is not None
-    assert graph.attribute_names is None
+    assert graph.feature_names is None
     assert graph.pipeline.names() == (
         *("price", "town=Basel", "town=Bern", "town=Chur", "wares:bread", "wares:cheese", "floors"),
     )

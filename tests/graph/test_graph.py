@@ -13,18 +13,21 @@ from glace.errors import InputError
 from glace.graph.arrays import from_arrays
 from glace.graph.attributes import checked_matrix
 from glace.graph.graph import CleaningReport, Graph, build
+from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
 
 PAIRS = np.array([[0, 1], [1, 2], [2, 1], [0, 1], [3, 3]])
 WEIGHTS = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 
 
-def make(pairs=PAIRS, weights=WEIGHTS, attributes=None, ids="abcde", directed=False, **more) -> Graph:
+def make(
+    pairs=PAIRS, weights=WEIGHTS, attributes=None, ids="abcde", directed=False, feature_names=None, **more
+) -> Graph:
     return build(
         np.asarray(pairs).reshape(-1, 2),
         np.asarray(weights),
-        attributes,
         NodeIds(list(ids)),
+        [NodeType("", len(ids), attributes, feature_names)],
         directed=directed,
         **more,
     )
@@ -129,10 +132,10 @@ def test_take_keeps_the_edges_among_the_taken():
 
 
 def test_findings_are_of_the_graph_that_was_made_not_of_those_made_from_it():
-    graph = make(attributes=np.eye(5), attribute_names=tuple("vwxyz"))
+    graph = make(attributes=np.eye(5), feature_names=tuple("vwxyz"))
     for other in (graph.with_edges(graph.edges(), np.ones(2)), graph.take(np.array([0, 1]))):
         assert other.cleaning_report == CleaningReport()
-        assert other.attribute_names == tuple("vwxyz")
+        assert other.feature_names == tuple("vwxyz")
 
 
 def test_indices_have_one_width_however_the_graph_came_about():
@@ -144,7 +147,7 @@ def test_indices_have_one_width_however_the_graph_came_about():
         for other in (each, each.take(np.array([2, 1]))):
             for matrix in (other.adjacency, other.features()):
                 assert (matrix.indices.dtype, matrix.indptr.dtype) == (np.int32, np.int32)  # type: ignore[union-attr]
-    again = replace(graph, attributes=wide.astype(np.float32))
+    again = graph.with_attributes(wide.astype(np.float32))
     assert again.fingerprint() == graph.fingerprint(), "the width is no fact of the graph"
 
 
@@ -175,7 +178,7 @@ def test_the_fingerprint_tells_ids_apart_and_not_slices_from_copies():
     assert len({named("1", "2"), named(1, 2), named("1\n", "2"), named("1", "\n2"), named("12", "")}) == 5
     for ids in (["x", "a", "bc", "", "y"], [9, 1, 2, 3, 9]):
         sliced = NodeIds(pa.array(ids, pa.large_string() if ids[0] == "x" else pa.int64())[1:4])
-        graph = build(np.empty((0, 2), dtype=np.int64), np.ones(0), None, sliced, directed=False)
+        graph = build(np.empty((0, 2), dtype=np.int64), np.ones(0), sliced, directed=False)
         assert graph.fingerprint() == named(*ids[1:4])
     assert make(attributes=np.eye(5)).fingerprint() != make(attributes=sp.eye_array(5)).fingerprint()
 

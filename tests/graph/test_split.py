@@ -233,7 +233,7 @@ def test_hidden_nodes_are_out_of_sight(seed, directed, share):
     hidden = round(share * 30)
     assert found.visible.num_nodes == 30 - hidden
     assert sorted(found.order) == list(range(30))
-    np.testing.assert_array_equal(found.hidden, graph.attributes[found.order[-hidden:]])
+    np.testing.assert_array_equal(found.hidden.matrix, graph.attributes[found.order[-hidden:]])
     np.testing.assert_array_equal(found.visible.attributes, graph.attributes[found.order[:-hidden]])
     judged, apart = found.order[found.test.edges], found.order[found.test.non_edges]
     assert graph.has_edges(judged).all()

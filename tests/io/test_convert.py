@@ -149,7 +149,7 @@ def test_compressed_text_without_a_header_and_other_columns(tmp_path):
     (tmp_path / "e.tsv.gz").write_bytes(gzip.compress(b"b\ta\t2\na\tc\t1\n" * 30))
     (tmp_path / "n.csv").write_text("b,1,true\na,0,false\nc,2,true\n")
     graph = assert_same(tmp_path, tmp_path / "e.tsv.gz", tmp_path / "n.csv", header=False)
-    assert graph.attribute_names is None
+    assert graph.feature_names is None
     (tmp_path / "o.csv").write_text("note,source,target\n" + "1,a,b\nx,b,c\n" * 40)
     assert assert_same(tmp_path, tmp_path / "o.csv").num_edges == 2
 

@@ -47,7 +47,7 @@ def assert_same(one: Any, other: Any) -> None:
         np.testing.assert_array_equal(left, right)
     assert one.ids == other.ids
     assert (one.directed, one.cleaning_report) == (other.directed, other.cleaning_report)
-    assert one.attribute_names == other.attribute_names
+    assert one.feature_names == other.feature_names
     for left, right in ((one.labels, other.labels), (one.node_types, other.node_types)):
         assert (left is None) == (right is None)
         assert left is None or list(left) == list(right)

@@ -78,19 +78,19 @@ def test_names_are_ids_if_they_are_distinct(saved):
 )
 def test_names_that_cannot_be_used_are_logged(saved, caplog, member, names, said):
     graph = read_npz(saved(**{member: np.array(names)}))
-    assert (list(graph.ids), graph.attribute_names) == ([0, 1, 2], None)
+    assert (list(graph.ids), graph.feature_names) == ([0, 1, 2], None)
     assert [record.getMessage() for record in caplog.records] == [said]
 
 
 def test_names_of_attributes_come_back(saved, tmp_path, caplog):
     graph = read_npz(saved(attr_names=np.array(["w", "x", "y", ""])))
-    assert graph.attribute_names == ("w", "x", "y", "")
+    assert graph.feature_names == ("w", "x", "y", "")
     write_npz(graph, tmp_path / "again.npz")
-    assert read_npz(tmp_path / "again.npz").attribute_names == ("w", "x", "y", "")
+    assert read_npz(tmp_path / "again.npz").feature_names == ("w", "x", "y", "")
     words = {"vocabulary_words": np.array(list("abcd")), "vocabulary_idf": np.ones(4)}
-    assert read_npz(saved(attr_names=np.array(["w", "x", "y", "z"]), **words)).attribute_names is None
+    assert read_npz(saved(attr_names=np.array(["w", "x", "y", "z"]), **words)).feature_names is None
     without = dict.fromkeys(csr_parts("attr", ADJACENCY))
-    assert read_npz(saved(**without, attr_names=np.array(["w"]))).attribute_names is None
+    assert read_npz(saved(**without, attr_names=np.array(["w"]))).feature_names is None
     assert not caplog.records
 
 

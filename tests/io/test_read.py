@@ -279,12 +279,12 @@ def test_pairs_of_nodes_the_model_does_not_have(put, tmp_path):
 
 def test_names_of_attributes_come_from_the_header(put, tmp_path):
     edges = put("e.csv", EDGES)
-    assert read_tables(edges, put("n.csv", NODES)).attribute_names == ("x", "y")
+    assert read_tables(edges, put("n.csv", NODES)).feature_names == ("x", "y")
     headless = put("h.csv", "a,1,2\nb,1,2\nc,1,2\n"), put("he.csv", "a,b\n")
-    assert read_tables(headless[1], headless[0], header=False).attribute_names is None
+    assert read_tables(headless[1], headless[0], header=False).feature_names is None
     graph = read_tables(edges, put("n.csv", NODES))
     write_npz(graph, tmp_path / "g.npz")
-    assert read_graph(tmp_path / "g.npz").attribute_names == ("x", "y")
+    assert read_graph(tmp_path / "g.npz").feature_names == ("x", "y")
 
 
 def test_rows_come_in_the_order_of_the_names(put, tmp_path):

@@ -30,11 +30,11 @@ def test_any_arrow_frame_makes_the_same_graph(frame):
 def test_attributes_keep_the_names_of_their_columns():
     nodes = pa.table({"id": list("ab"), "y": [1, 2], "label": ["p", "q"], "x": [3, 4]})
     links = pa.table({"source": ["a", "a"], "target": ["b", "z"]})
-    assert from_tables(links, nodes, missing="empty").attribute_names == ("y", "x")
-    assert from_tables(links).attribute_names is None
-    assert from_tables(links, nodes.select(["id", "label"]), missing="empty").attribute_names is None
+    assert from_tables(links, nodes, missing="empty").feature_names == ("y", "x")
+    assert from_tables(links).feature_names is None
+    assert from_tables(links, nodes.select(["id", "label"]), missing="empty").feature_names is None
     texts = pa.table({"id": list("abz"), "text": ["red fish", "red bird", "fish"]})
-    assert from_tables(links, texts=texts).attribute_names is None
+    assert from_tables(links, texts=texts).feature_names is None
 
 
 def test_categorical_ids_are_ids():
@@ -267,7 +267,7 @@ def test_rows_may_be_sparse_lists_of_columns_and_values():
         features: Any = graph.attributes
         assert features.toarray().tolist() == [[0.5, 0, 3, 0, 0], [0] * 5, [0] * 5]
         assert graph.cleaning_report.empty_attribute_rows == 2
-        assert graph.attribute_names is None
+        assert graph.feature_names is None
         assert list(graph.labels or ()) == ["a", None, "b"]
 
 

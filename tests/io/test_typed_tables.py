@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import glace
 from glace.errors import InputError
-from glace.graph.node_types import NodeType, TypedAttributes
+from glace.graph.node_types import NodeAttributes, NodeType
 from glace.graph.non_edges import sample_non_edges
 from glace.graph.split import hide_nodes, split_edges
 from glace.io.folder import write_folder
@@ -53,22 +53,22 @@ def test_each_type_has_its_own_attributes(edges):
     assert list(graph.labels) == ["animal", "plant", None, None, None]
     assert graph.edges().tolist() == [[2, 0], [3, 0], [4, 1]]
     assert graph.edges_and_weights()[1].tolist() == [1, 2, 3]
-    synset, word = graph.attributes.parts
-    np.testing.assert_array_equal(word.matrix, WORDS[["length", "vowels"]])
-    assert word.names == ("length", "vowels")
+    synset, word = graph.by_type().types
+    np.testing.assert_array_equal(word.attributes, WORDS[["length", "vowels"]])
+    assert word.feature_names == ("length", "vowels")
     assert synset.pipeline.vocabulary.words == ("animal", "furry", "tree")
 
 
 def test_mixed_columns_of_a_type():
     graph = words_and_synsets(attributes={"word": WORDS}, columns={"word": {"vowels": "category"}})
-    part = graph.attributes.parts[1]
+    part = graph.by_type().types[1]
     assert part.pipeline.table_names == ("length", "vowels")
     again = words_and_synsets(attributes={"word": WORDS}, pipeline={"word": part.pipeline})
-    np.testing.assert_array_equal(again.attributes.parts[1].matrix.toarray(), part.matrix.toarray())
+    np.testing.assert_array_equal(again.by_type().types[1].attributes.toarray(), part.attributes.toarray())
 
 
 def test_columns_and_a_recipe_contradict_each_other():
-    pipeline = words_and_synsets(columns={"word": {"vowels": "category"}}).attributes.parts[1].pipeline
+    pipeline = words_and_synsets(columns={"word": {"vowels": "category"}}).by_type().types[1].pipeline
     with pytest.raises(InputError, match="give columns or a pipeline, not both"):
         words_and_synsets(columns={"word": {}}, pipeline={"word": pipeline})
     with pytest.raises(InputError, match="pipeline must be that of a graph or a model, not str"):
@@ -77,7 +77,7 @@ def test_columns_and_a_recipe_contradict_each_other():
 
 def test_an_empty_table_is_a_type_without_nodes():
     graph = words_and_synsets({("word", "synset"): EDGES}, attributes={"word": WORDS, "verb": WORDS.iloc[:0]})
-    assert [part.count for part in graph.attributes.parts] == [2, 0, 3]
+    assert [part.count for part in graph.by_type().types] == [2, 0, 3]
     model = glace.GLACE(dim=2, hidden=4, ensemble_size=1, max_steps=2, validation_fraction=0.0)
     assert len(model.fit(graph).embedding_) == 5
 
@@ -85,7 +85,7 @@ def test_an_empty_table_is_a_type_without_nodes():
 def test_a_type_without_a_table_has_the_nodes_that_edges_name():
     graph = words_and_synsets({("word", "synset"): EDGES}, attributes={})
     assert list(graph.ids) == ["s1", "s2", "cat", "dog", "oak"]
-    assert graph.attributes.parts[1].text() == "3 word without attributes"
+    assert graph.by_type().types[1].text() == "3 word without attributes"
     bare = glace.from_tables({("word", "synset"): EDGES})
     assert bare.attributes is None
     assert bare.node_types is not None
@@ -117,7 +117,7 @@ def test_nodes_without_a_row_are_refused_or_added():
         words_and_synsets({("word", "synset"): more})
     graph = words_and_synsets({("word", "synset"): more}, missing="empty")
     assert list(graph.ids)[-1] == "elm"
-    assert not graph.attributes.parts[1].matrix[-1].any()
+    assert not graph.by_type().types[1].attributes[-1].any()
     assert graph.cleaning_report.nodes_only_in_edges == 1
     with pytest.raises(InputError, match="edges, row 4: node 'elm' has no row in the tables of synset, word"):
         words_and_synsets(more, missing="empty")
@@ -216,7 +216,7 @@ def test_taken_nodes_keep_their_attributes(order, count):
     part = graph.take(nodes)
     whole = graph.features().toarray()
     np.testing.assert_array_equal(part.features().toarray(), whole[nodes])
-    np.testing.assert_array_equal(part.attributes.row_sizes(), (whole[nodes] != 0).sum(axis=1))
+    np.testing.assert_array_equal(part.by_type().nonzeros(slice(None)), (whole[nodes] != 0).sum(axis=1))
     assert graph.take(np.arange(40)).fingerprint() == graph.fingerprint()
 
 
@@ -240,9 +240,9 @@ def test_fingerprints_tell_types_apart():
 
 
 def test_files_of_one_matrix_say_so(tmp_path):
-    with pytest.raises(InputError, match=r"an .npz file holds one matrix of attributes, .* graph.of_one_type\(\)"):
+    with pytest.raises(InputError, match=r"have attributes of their own, but one matrix is needed here; .* graph.of_one_type\(\)"):
         glace.write_npz(bipartite(), tmp_path / "g.npz")
-    with pytest.raises(InputError, match="a graph folder holds one matrix of attributes"):
+    with pytest.raises(InputError, match="but one matrix is needed here"):
         write_folder(bipartite(), tmp_path / "g")
     assert not list(tmp_path.iterdir())
 
@@ -273,9 +273,9 @@ def test_nodes_with_attributes_are_hidden(both):
     ends = graph.node_types.codes[found.order[found.test.non_edges]]
     assert (ends.sum(axis=1) == 1).all()
     assert (found.test.non_edges.max(axis=1) >= found.visible.num_nodes).all()
-    assert found.hidden.shape[0] == len(hidden)
+    assert len(found.hidden) == len(hidden)
 
 
 def test_parts_must_have_their_nodes():
     with pytest.raises(AssertionError, match="1 nodes of type a, but 2 rows"):
-        TypedAttributes(np.array([0]), [NodeType("a", 2)])
+        NodeAttributes((NodeType("a", 2), NodeType("b", 0)), np.array([0]))

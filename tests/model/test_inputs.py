@@ -1,7 +1,5 @@
 """What encoders are given of a node, against plain numpy; what a step of training hides stays hidden."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -49,7 +47,7 @@ def network_of(graph, neighbor_features="mean", **options):
 
 
 def dense(graph):
-    return dataclasses.replace(graph, attributes=graph.attributes.toarray())
+    return graph.with_attributes(graph.attributes.toarray())
 
 
 def unit_rows(x):
@@ -99,7 +97,7 @@ def test_sparse_and_dense_rows_of_the_same_numbers_are_equal(graph):
 def test_a_constant_column_is_only_moved(graph):
     x = graph.attributes.toarray()
     x[:, 2] = 7
-    changed = dataclasses.replace(graph, attributes=x)
+    changed = graph.with_attributes(x)
     rows = inputs_of(network_of(changed), changed).rows(np.arange(58))
     assert np.isfinite(rows).all()
     np.testing.assert_allclose(rows[:, [2, 32]], 0, atol=1e-5)

@@ -71,13 +71,13 @@ def test_torch_alone_learns_what_the_kernels_do(planted, options):
 
 
 def test_a_graph_without_attributes_too(planted):
-    bare = dataclasses.replace(planted, attributes=None, attribute_names=None)
+    bare = planted.without_attributes()
     histories = [trainer_of(bare, compiled, learning_rate=0.05).run() for compiled in (True, False)]
     assert histories[0].loss == pytest.approx(histories[1].loss, rel=1e-3)
 
 
 def test_dense_attributes_too(planted):
-    dense = dataclasses.replace(planted, attributes=planted.attributes.toarray())
+    dense = planted.with_attributes(planted.attributes.toarray())
     histories = [trainer_of(dense, compiled).run() for compiled in (True, False)]
     np.testing.assert_allclose(
         histories[0].validation_points[-1].auc, histories[1].validation_points[-1].auc, atol=2e-3

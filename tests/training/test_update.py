@@ -187,10 +187,10 @@ def test_texts_go_with_texts_and_names_with_names():
 
 def test_a_graph_folder(old, graph, tmp_path):
     names = tuple(f"w{number}" for number in range(150))
-    model = glace.GLACE(**SMALL, max_steps=3).fit(replace(old, attribute_names=names))
-    write_folder(replace(graph, attribute_names=names), tmp_path / "g.graph")
+    model = glace.GLACE(**SMALL, max_steps=3).fit(old.with_attributes(old.attributes, names))
+    write_folder(graph.with_attributes(graph.attributes, names), tmp_path / "g.graph")
     assert model.update(read_folder(tmp_path / "g.graph"), steps=2).new_nodes == 50
-    write_folder(replace(graph, attribute_names=names[::-1]), tmp_path / "h.graph")
+    write_folder(graph.with_attributes(graph.attributes, names[::-1]), tmp_path / "h.graph")
     with pytest.raises(InputError, match="of a graph folder must be those of the model, in the same order"):
         model.update(read_folder(tmp_path / "h.graph"))
 
@@ -201,7 +201,7 @@ def test_columns_are_found_by_name():
     model = glace.GLACE(**SMALL, max_steps=2, validation_fraction=0.0).fit(glace.from_tables(edges, nodes))
     more = nodes.assign(z=[0.5, 1, 0, 1])[["id", "z", "y", "x"]]
     changed = aligned(glace.from_tables(edges, more), model)
-    assert changed.graph.attribute_names == ("x", "y", "z")
+    assert changed.graph.feature_names == ("x", "y", "z")
     assert isinstance(changed.graph.attributes, np.ndarray)
     np.testing.assert_array_equal(changed.graph.attributes[:, 0], [1, 2, 3, 4])
 

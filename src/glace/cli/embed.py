@@ -48,7 +48,7 @@ def embed(
     assert path is not None
     part = fitted.type_of(node_type)
     check_described(part)
-    described = {"width": part.width, "names": part.names, "pipeline": part.pipeline}
+    described = {"width": part.width, "names": part.feature_names, "pipeline": part.pipeline}
     rows = read_rows(path, role, header=not no_header, **described)
     embedding = fitted.transform(rows.values, ids=rows.ids.array, node_type=node_type)
     screen = Screen(quiet)

@@ -86,15 +86,15 @@ def graph_facts(graph: "Graph") -> dict[str, Any]:
     import numpy as np
 
     degrees = np.diff(graph.adjacency.indptr)
-    entries = getattr(graph.attributes, "nnz", None)
-    parts = graph.by_type().parts
+    parts = graph.by_type().types
+    entries = getattr(parts[0].attributes, "nnz", None) if len(parts) == 1 else None
     by_type = {} if parts[0].name == "" else {f"of {part.name}": part.text() for part in parts}
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "direction": "directed" if graph.directed else "undirected",
-        "attributes": 0 if graph.attributes is None else graph.num_attributes,
-        "attributes_are": None if by_type or graph.attributes is None else "dense" if entries is None else "sparse",
+        "attributes": graph.num_attributes if graph.has_attributes else 0,
+        "attributes_are": parts[0].storage if graph.has_attributes and not by_type else None,
         "nonzeros_a_row": None if entries is None else float(entries / max(graph.num_nodes, 1)),
         "labels": len(graph.labels.names) if graph.labels else None,
         "node_types": len(graph.node_types.names) if graph.node_types else None,

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from glace.categories import Categories
 from glace.errors import InputError
 from glace.graph.graph import Graph, build
+from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
 from glace.rng import Streams
 
@@ -67,8 +68,8 @@ def planted(
     return build(
         pairs,
         np.ones(len(pairs), dtype=np.float32),
-        _attributes(community, communities, attributes, words, streams.numpy("planted words")),
         NodeIds.numbered(nodes),
+        [NodeType("", nodes, _attributes(community, communities, attributes, words, streams.numpy("planted words")))],
         directed=directed,
         labels=Categories(community, tuple(str(each) for each in range(communities))),
     )

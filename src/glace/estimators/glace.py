@@ -21,7 +21,7 @@ from glace.fitted.novelty import Novelty, NoveltyModel, known_by_rows, known_of
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType, TypedAttributes
+from glace.graph.node_types import NodeAttributes, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
 from glace.io.tables import frame_rows
@@ -166,8 +166,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         embedding = self._embedding(ordered.ids, *nodes, known, room)
         self.embedding_: Embedding = embedding if back is None else embedding.take(back)
         self.novelty_models_: tuple[NoveltyModel | None, ...] = tuple(
-            NoveltyModel.learn(trainer.network, self.certainty_model_, kind, part.matrix, fitting.settings.streams)
-            for kind, part in enumerate(ordered.by_type().parts)
+            NoveltyModel.learn(trainer.network, self.certainty_model_, kind, part.attributes, fitting.settings.streams)
+            for kind, part in enumerate(ordered.by_type().types)
         )
 
     def fit_transform(self, graph: Graph, **options: Any) -> Embedding:
@@ -183,22 +183,23 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         of strings) need a model that was fitted on texts. Ids are 0, 1, ... if not given.
         """
         self._check_fitted()
-        if isinstance(attributes, TypedAttributes):
+        if isinstance(attributes, NodeAttributes):
             return self._transform_types(attributes, ids)
         kind, part = chosen_type(self.types_, node_type)
         if hasattr(attributes, "__arrow_c_stream__"):
-            own, attributes, _ = frame_rows(attributes, part.names, part.pipeline)
+            own, attributes, _ = frame_rows(attributes, part.feature_names, part.pipeline)
             ids = own.array if ids is None else ids
         matrix = rows_as_trained(attributes, part)
-        return self._transformed(self.network_.inputs_of(kind, matrix), matrix, ids)
+        new = NodeAttributes((NodeType("", matrix.shape[0], matrix),))
+        return self._transformed(self.network_.inputs_of(kind, matrix), new, ids)
 
-    def _transform_types(self, attributes: TypedAttributes, ids: Any) -> Embedding:
+    def _transform_types(self, attributes: NodeAttributes, ids: Any) -> Embedding:
         """Nodes of several types at once."""
         matrices = rows_by_type(attributes, self.types_)
-        inputs = self.network_.inputs(matrices, None, attributes.kinds, attributes.places)
+        inputs = self.network_.inputs(matrices, None, attributes.type_codes, attributes.rows)
         return self._transformed(inputs, attributes, ids)
 
-    def _transformed(self, inputs: NodeInputs, attributes: Any, ids: Any) -> Embedding:
+    def _transformed(self, inputs: NodeInputs, attributes: NodeAttributes, ids: Any) -> Embedding:
         names = NodeIds.numbered(len(inputs)) if ids is None else NodeIds(ids)
         if len(names) != len(inputs):
             raise InputError(f"{len(names):,} ids for {len(inputs):,} rows of attributes; give one a row")
@@ -211,7 +212,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self._check_fitted()
         kind, part = chosen_type(self.types_, node_type)
         if hasattr(attributes, "__arrow_c_stream__"):
-            attributes = frame_rows(attributes, part.names, part.pipeline).values
+            attributes = frame_rows(attributes, part.feature_names, part.pipeline).values
         texts = attributes if are_texts(attributes) else None
         matrix, common = rows_as_trained(attributes, part), self.novelty_models_[kind]
         if common is None or self.certainty_model_ is None:
@@ -293,7 +294,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     @property
     def feature_names_in_(self) -> tuple[str, ...] | None:
         """What these attributes are called, where they came with names."""
-        return self.types_[0].names if len(self.types_) == 1 else None
+        return self.types_[0].feature_names if len(self.types_) == 1 else None
 
     def _as_fitted(self, graph: Graph) -> Graph:
         """The graph as far as it is looked at: without attributes that the encoder leaves out."""
@@ -345,7 +346,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """Keep what `transform` and the model file need to know of the graph."""
         self.network_ = network
         self.directed_: bool = graph.directed
-        self.types_: tuple[NodeType, ...] = tuple(each.without_rows() for each in graph.by_type().parts)
+        self.types_: tuple[NodeType, ...] = tuple(each.without_rows() for each in graph.by_type().types)
         # A graph on disk may have more edges than memory holds.
         self.graph_: Graph | None = None if graph.mapped else graph.without_attributes()
 

@@ -15,7 +15,6 @@ from glace.experiments.evaluation.visualization import visualization
 from glace.experiments.methods import GAUSSIAN, Learned, make
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.node_types import TypedAttributes
 from glace.graph.split import HeldOut, Split, given_split, hide_nodes, split_edges
 from glace.records import Record, peak_rss_mb, provenance
 from glace.rng import Streams
@@ -132,13 +131,14 @@ def _node_classification(graph: Graph, method: Method, streams: Streams, _: Eval
 
 def _induction(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
     share = 0.1 if wanted.hidden_share is None else wanted.hidden_share
-    if isinstance(graph.attributes, TypedAttributes) and not isinstance(method, Learned):
+    if len(graph.by_type().types) > 1 and not isinstance(method, Learned):
         raise InputError(
             f"types of nodes have attributes of their own here, and {method.name} knows of one type; choose glace or "
             "lace"
         )
     hidden = hide_nodes(graph, share, streams.numpy("hidden nodes"))
-    embedding, seconds = _timed(method, hidden.visible, streams, unseen=hidden.hidden)
+    unseen = hidden.hidden if isinstance(method, Learned) else hidden.hidden.matrix
+    embedding, seconds = _timed(method, hidden.visible, streams, unseen=unseen)
     scores = link_prediction(embedding, hidden.test)
     pairs = {"pairs": len(hidden.test.pairs()), "hidden_share": share}
     return {**pairs, **scores._asdict(), "training_seconds": seconds}

@@ -29,7 +29,7 @@ from glace.gaussian.embedding_file import (
     write_embedding,
 )
 from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType
+from glace.graph.node_types import NodeAttributes, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeIds
 from glace.metrics import Calibration, PlattScaling
@@ -303,7 +303,7 @@ def _graph(ids: NodeIds, metadata: dict[str, Any], arrays: Arrays) -> Graph | No
     if edges.data.dtype != np.float32 or bad_weights(edges.data).any() or not edges.has_canonical_format:
         raise FormatError("the edges are not sorted, or their weights not finite and above 0")
     labels, types = (_categories(name, count, arrays) for name in ("labels", "types"))
-    return Graph(edges, None, ids, bool(metadata["directed"]), labels, types)
+    return Graph(edges, NodeAttributes((NodeType("", count),)), ids, bool(metadata["directed"]), labels, types)
 
 
 def _held_out(count: int, arrays: Arrays) -> HeldOut | None:

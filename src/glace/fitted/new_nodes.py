@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.graph.attributes import checked_matrix
-from glace.graph.node_types import NodeType, TypedAttributes
+from glace.graph.node_types import NodeAttributes, NodeType
 
 Types = tuple[NodeType, ...]
 
@@ -24,14 +24,14 @@ def chosen_type(types: Types, name: str | None) -> tuple[int, NodeType]:
     return names.index(wanted), types[names.index(wanted)]
 
 
-def rows_by_type(attributes: TypedAttributes, types: Types) -> list[Any]:
+def rows_by_type(attributes: NodeAttributes, types: Types) -> list[Any]:
     """A matrix for each type of the model; types of which no node came need not have attributes."""
-    if [part.name for part in attributes.parts] != [part.name for part in types]:
+    if [part.name for part in attributes.types] != [part.name for part in types]:
         known = ", ".join(part.name for part in types) or "none"
         raise InputError(f"the model's types of nodes with attributes of their own are {known}")
     return [
-        part.features()[:0] if new.count == 0 else rows_as_trained(new.matrix, part)
-        for new, part in zip(attributes.parts, types, strict=True)
+        part.features()[:0] if new.count == 0 else rows_as_trained(new.attributes, part)
+        for new, part in zip(attributes.types, types, strict=True)
     ]
 
 

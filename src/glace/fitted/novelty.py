@@ -16,10 +16,11 @@ from glace.blocks import row_blocks
 from glace.errors import FormatError
 from glace.fitted.embed import embed_all
 from glace.graph.graph import Graph
-from glace.graph.node_types import TypedAttributes
+from glace.graph.node_types import NodeAttributes
 from glace.model.network import Network
 from glace.queries.certainty import CertaintyModel, EvidenceCounts, ascending, evidence
 from glace.rng import Streams
+from glace.sparse import nonzeros_per_row
 from glace.storage.container import Arrays
 
 SAMPLE = 1000
@@ -82,7 +83,7 @@ class NoveltyModel:
         found = signs(network, reference, kind, matrix, self.seen, self.nodes)
         sums = ((found - self.middle) / self.deviation).sum(axis=1)
         ranks = np.interp(sums, *ascending(self.quantiles))
-        ranks[_counts(matrix, slice(None)) == 0] = 1.0
+        ranks[nonzeros_per_row(matrix) == 0] = 1.0
         return Novelty(self.unseen(matrix), ranks)
 
     def unseen(self, matrix: Any) -> Numbers:
@@ -138,27 +139,17 @@ def signs(
 
 def known_of(graph: Graph) -> EvidenceCounts:
     """How much is known of the graph's nodes: by their attributes, or by their identity alone, and their edges."""
-    around, attributes = graph.neighborhoods(), graph.attributes
+    around, attributes = graph.neighborhoods(), graph.by_type()
 
     def known(rows: slice) -> npt.NDArray[np.float64]:
-        edges = _counts(around, rows)
-        return evidence(np.ones_like(edges) if attributes is None else _counts(attributes, rows), edges)
+        return evidence(attributes.nonzeros(rows), nonzeros_per_row(around, rows))
 
     return known
 
 
-def _counts(matrix: Any, rows: slice) -> npt.NDArray[np.integer]:
-    """Entries that are not 0 in some rows of a matrix."""
-    if isinstance(matrix, TypedAttributes):
-        return matrix.row_sizes()[rows]
-    if sp.issparse(matrix):
-        return np.asarray(matrix.indptr[1:][rows] - matrix.indptr[:-1][rows])
-    return np.asarray(np.count_nonzero(matrix[rows], axis=1))
-
-
-def known_by_rows(attributes: Any) -> EvidenceCounts:
+def known_by_rows(attributes: NodeAttributes) -> EvidenceCounts:
     """The same of nodes that have attributes and no edges."""
-    return lambda rows: evidence(_counts(attributes, rows), 0)
+    return lambda rows: evidence(attributes.nonzeros(rows), 0)
 
 
 def counts_of(matrix: Any) -> npt.NDArray[np.int64] | None:

@@ -49,7 +49,7 @@ def under_type(kind: int, arrays: Arrays) -> Arrays:
 def pack_type(part: NodeType) -> Arrays:
     """The pipeline and the names of a type's attributes."""
     arrays = {} if part.pipeline is None else part.pipeline.to_arrays()
-    return arrays if part.names is None else {**arrays, **pack_strings("columns", part.names)}
+    return arrays if part.feature_names is None else {**arrays, **pack_strings("columns", part.feature_names)}
 
 
 def _recipe(arrays: Arrays, width: int) -> FeaturePipeline | None:

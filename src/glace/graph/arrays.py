@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from glace.categories import Categories
 from glace.errors import InputError
 from glace.graph.graph import Graph, build
-from glace.graph.node_types import NodeType, TypedAttributes
+from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
 from glace.sparse import check_sparse
 
@@ -38,39 +38,41 @@ def from_arrays(
     the k-th node of the type. Without `ids` the nodes are called 0 to n - 1.
     """
     pairs, values, size = _edges(edges, weights)
-    types = _categories(node_types)
-    if isinstance(attributes, Mapping):
-        attributes = _typed(attributes, types)
-    names = NodeIds(ids) if ids is not None else NodeIds.numbered(_count(pairs, size, attributes))
+    categories = _categories(node_types)
+    types = _by_type(attributes, categories) if isinstance(attributes, Mapping) else None
+    names = NodeIds(ids) if ids is not None else NodeIds.numbered(_count(pairs, size, types, attributes))
+    if types is None and attributes is not None:
+        _rows(attributes)
+        types = [NodeType("", len(names), attributes)]
     if size is not None and size != len(names):
         raise InputError(f"the adjacency is for {size:,} nodes, but there are {len(names):,}; give one row a node")
     _check_range(pairs, len(names))
     return build(
         pairs.astype(np.int64, copy=False),
         values,
-        attributes,
         names,
+        types,
         directed=directed,
         labels=_categories(labels),
-        node_types=types,
+        node_types=categories,
     )
 
 
-def _typed(matrices: Mapping[str, Any], types: Categories | None) -> TypedAttributes:
-    """The attributes of each type; those of a type that is not named have none."""
+def _by_type(matrices: Mapping[str, Any], types: Categories | None) -> list[NodeType]:
+    """Return the attributes of each type; a type that is not named has none."""
     if types is None or (types.codes < 0).any():
         raise InputError("attributes by type need node_types, one for each node")
-    strange = [name for name in matrices if name not in types.names]
-    if strange:
-        raise InputError(f"attributes of type {strange[0]!r}; the types are {', '.join(types.names)}")
-    parts = []
+    unknown = [name for name in matrices if name not in types.names]
+    if unknown:
+        raise InputError(f"attributes of type {unknown[0]!r}; the types are {', '.join(types.names)}")
+    found = []
     for code, name in enumerate(types.names):
         count = int((types.codes == code).sum())
         matrix = matrices.get(name)
         if matrix is not None and _rows(matrix) != count:
             raise InputError(f"{_rows(matrix):,} rows of attributes for {count:,} nodes of type {name!r}")
-        parts.append(NodeType(name, count, matrix if matrix is None or sp.issparse(matrix) else np.asarray(matrix)))
-    return TypedAttributes(types.codes, parts)
+        found.append(NodeType(name, count, matrix if matrix is None or sp.issparse(matrix) else np.asarray(matrix)))
+    return found
 
 
 def edges_of(adjacency: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -133,7 +135,9 @@ def _checked_weights(weights: Any, count: int) -> npt.NDArray[Any]:
     return values.astype(np.float64) if values.dtype.kind != "f" else values
 
 
-def _count(pairs: npt.NDArray[Any], size: int | None, attributes: Any) -> int:
+def _count(pairs: npt.NDArray[Any], size: int | None, types: list[NodeType] | None, attributes: Any) -> int:
+    if types is not None:
+        return sum(each.count for each in types)
     if attributes is not None:
         return _rows(attributes)
     if size is not None:
@@ -149,8 +153,6 @@ def _count(pairs: npt.NDArray[Any], size: int | None, attributes: Any) -> int:
 
 
 def _rows(attributes: Any) -> int:
-    if isinstance(attributes, TypedAttributes):
-        return attributes.shape[0]
     try:
         shape = attributes.shape if sp.issparse(attributes) else np.shape(attributes)
     except ValueError as problem:

@@ -1,40 +1,29 @@
 """Attributes checked at the door: finite float32 numbers, CSR or dense, one row a node; or a matrix for each type."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
-from glace.graph.node_types import TypedAttributes
+from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
-from glace.sparse import check_sparse, narrowed
+from glace.sparse import check_sparse, narrowed, read_only
 
 
-def checked_attributes(attributes: Any, ids: NodeIds) -> Any:
-    """The attributes as read-only float32 CSR or dense array of one finite row per node."""
-    if attributes is None:
-        return None
-    if isinstance(attributes, TypedAttributes):
-        return read_only(_checked_types(attributes))
-    matrix = checked_matrix(attributes, ids)
-    if matrix.shape[0] != len(ids):
-        raise InputError(f"{matrix.shape[0]:,} rows of attributes for {len(ids):,} nodes; give one row a node")
-    return read_only(matrix)
-
-
-def _checked_types(attributes: TypedAttributes) -> TypedAttributes:
-    parts = []
-    for part in attributes.parts:
-        try:
-            matrix = None if part.matrix is None else checked_matrix(part.matrix)
-        except InputError as problem:
-            raise InputError(f"type {part.name!r}: {problem}") from problem
-        parts.append(replace(part, matrix=matrix))
-    return attributes.changed(parts)
+def checked_type(node_type: NodeType, ids: NodeIds | None) -> NodeType:
+    """Return the type with its attributes as read-only, finite float32; `ids` name a bad row's node."""
+    if node_type.attributes is None:
+        return node_type
+    try:
+        matrix = checked_matrix(node_type.attributes, ids)
+    except InputError as problem:
+        raise InputError(f"type {node_type.name!r}: {problem}" if node_type.name else str(problem)) from problem
+    if matrix.shape[0] != node_type.count:
+        raise InputError(f"{matrix.shape[0]:,} rows of attributes for {node_type.count:,} nodes; give one row a node")
+    assert node_type.feature_names is None or len(node_type.feature_names) == matrix.shape[1]
+    return replace(node_type, attributes=read_only(matrix))
 
 
 def checked_matrix(attributes: Any, ids: NodeIds | None = None, first: int = 0) -> Any:
@@ -86,35 +75,3 @@ def _first_bad_row(matrix: Any) -> int:
 def _bad_value(matrix: Any, row: int) -> float:
     values = matrix.data[slice(*matrix.indptr[row : row + 2])] if sp.issparse(matrix) else matrix[row]
     return float(values[~np.isfinite(values)][0])
-
-
-def row_sizes(matrix: Any) -> npt.NDArray[np.integer]:
-    """(n,) how many numbers of each row are not 0."""
-    if isinstance(matrix, TypedAttributes):
-        return matrix.row_sizes()
-    return np.asarray(np.diff(matrix.indptr) if sp.issparse(matrix) else np.count_nonzero(matrix, axis=1))
-
-
-def storage_of(matrix: Any) -> str:
-    """In a word: none, sparse or dense; of several types, all that and their sizes."""
-    if matrix is None:
-        return "none"
-    if isinstance(matrix, TypedAttributes):
-        return json.dumps([[part.name, part.count, storage_of(part.matrix)] for part in matrix.parts])
-    return "sparse" if sp.issparse(matrix) else "dense"
-
-
-def arrays_of(matrix: Any) -> tuple[Any, ...]:
-    """All arrays that the attributes, or edges, are made of."""
-    if matrix is None:
-        return ()
-    if isinstance(matrix, TypedAttributes):
-        return (matrix.kinds, *(array for part in matrix.parts for array in arrays_of(part.matrix)))
-    return (matrix.indptr, matrix.indices, matrix.data) if sp.issparse(matrix) else (matrix,)
-
-
-def read_only(matrix: Any) -> Any:
-    """The same matrix, which nobody can change any more."""
-    for array in arrays_of(matrix):
-        array.flags.writeable = False
-    return matrix

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,10 @@ from glace.blocks import row_blocks
 from glace.categories import Categories
 from glace.errors import InputError
 from glace.features.pipeline import FeaturePipeline
-from glace.graph.attributes import arrays_of, checked_attributes, read_only, row_sizes, storage_of
-from glace.graph.node_types import ByType, NodeType, TypedAttributes, identity
+from glace.graph.attributes import checked_type
+from glace.graph.node_types import NodeAttributes, NodeType
 from glace.ids import NodeIds
-from glace.sparse import bad_weights, narrowed, places_of
+from glace.sparse import Matrix, bad_weights, matrix_arrays, narrowed, places_of, read_only
 
 
 @dataclass(frozen=True)
@@ -81,23 +81,17 @@ class Graph:
     """An immutable attributed graph of n nodes; make one with the functions of `glace.graph`.
 
     `adjacency` is (n, n) CSR, float32 weights above 0, sorted, without self-loops; an undirected edge
-    stands in it in both directions. `attributes` is (n, D), CSR or dense, float32; None means that a
-    node is known by its identity alone, as if D = n and the matrix were one-hot. Types of nodes whose attributes
-    are not the same columns have a matrix each, in `TypedAttributes`.
+    stands in it in both directions. `node_attributes` has the attributes of each node type.
     """
 
     adjacency: sp.csr_array
-    attributes: sp.csr_array | npt.NDArray[np.float32] | TypedAttributes | None
+    node_attributes: NodeAttributes
     ids: NodeIds
     directed: bool
     labels: Categories | None = None
     node_types: Categories | None = None
-    pipeline: FeaturePipeline | None = None
-    """How texts or mixed columns became the attributes, where they did; new rows go the same way."""
     cleaning_report: CleaningReport = field(default_factory=CleaningReport)
     """What was treated while this graph was made from data; nothing in a graph made from another one."""
-    attribute_names: tuple[str, ...] | None = None
-    """What the D columns are called, where they came with names."""
     mapped: Mapped | None = None
     """Set where the arrays are mapped from files: what needs all of them is then done in blocks."""
 
@@ -116,46 +110,76 @@ class Graph:
         entries = int(self.adjacency.nnz)
         return entries if self.directed else entries // 2
 
+    def by_type(self) -> NodeAttributes:
+        """Return the attributes by node type, T >= 1."""
+        return self.node_attributes
+
+    @property
+    def has_attributes(self) -> bool:
+        """Whether nodes of some type have attributes."""
+        return self.node_attributes.has_attributes
+
+    @property
+    def attributes(self) -> Matrix | None:
+        """The (n, D) attributes of a graph with one node type, None if it has none; several types raise InputError."""
+        return self.node_attributes.matrix
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns of `attributes`, if they are known; None with several node types."""
+        types = self.node_attributes.types
+        return types[0].feature_names if len(types) == 1 else None
+
+    @property
+    def pipeline(self) -> FeaturePipeline | None:
+        """How the columns of a table became `attributes`, if they did; None with several node types."""
+        types = self.node_attributes.types
+        return types[0].pipeline if len(types) == 1 else None
+
     @property
     def num_attributes(self) -> int:
-        """Width of the attributes, D; the number of nodes where there are none."""
-        return self.num_nodes if self.attributes is None else int(self.attributes.shape[1])
+        """Number of attribute columns of all types; the number of nodes if there are none."""
+        if not self.has_attributes:
+            return self.num_nodes
+        return sum(each.width or 0 for each in self.node_attributes.types)
 
     @property
     def attribute_text(self) -> str:
-        """The attributes in words, such as "500 sparse attributes"."""
-        if self.attributes is None:
-            return "no attributes"
-        if isinstance(self.attributes, TypedAttributes):
-            return ", ".join(part.text() for part in self.attributes.parts)
-        return f"{self.num_attributes:,} {storage_of(self.attributes)} attributes"
+        """Describe the attributes, such as "500 sparse attributes"."""
+        types = self.node_attributes.types
+        if types[0].name:
+            return ", ".join(each.text() for each in types)
+        return f"{self.num_attributes:,} {types[0].storage} attributes" if self.has_attributes else "no attributes"
 
-    def features(self) -> sp.csr_array | npt.NDArray[np.float32]:
-        """One matrix: the attributes, or the one-hot identity where there are none; types side by side."""
-        if isinstance(self.attributes, TypedAttributes):
-            return self.attributes.padded()
-        return identity(self.num_nodes) if self.attributes is None else self.attributes
-
-    def one_matrix(self, what: str) -> sp.csr_array | npt.NDArray[np.float32] | None:
-        """The attributes, for something that holds no more than one matrix of them."""
-        if isinstance(self.attributes, TypedAttributes):
-            raise InputError(
-                f"{what} holds one matrix of attributes, but here types of nodes have their own; keep the tables, or "
-                "give up the types (in Python: graph.of_one_type())"
-            )
-        return self.attributes
+    def features(self) -> Matrix:
+        """Return one matrix: the attributes, or the one-hot identity without any; types side by side."""
+        return self.node_attributes.side_by_side()
 
     def of_one_type(self) -> "Graph":
-        """The same nodes as if they had no types, the attributes of each in columns of their own."""
-        attributes = self.features() if isinstance(self.attributes, TypedAttributes) else self.attributes
-        return replace(self, attributes=attributes, node_types=None)
+        """Return the same graph without node types; the attributes of each type become columns of their own."""
+        only = self.node_attributes.types[0]
+        if only.name or len(self.node_attributes.types) > 1:
+            only = NodeType("", self.num_nodes, self.features() if self.has_attributes else None)
+        return replace(self.with_types([only]), node_types=None)
 
-    def by_type(self) -> ByType:
-        """The attributes of each type that has its own; of one, if none has."""
-        if isinstance(self.attributes, TypedAttributes):
-            return ByType(self.attributes.parts, self.attributes.kinds, self.attributes.places)
-        only = NodeType("", self.num_nodes, self.attributes, self.attribute_names, self.pipeline)
-        return ByType((only,))
+    def with_types(self, types: Sequence[NodeType]) -> "Graph":
+        """Return the same nodes and edges with the attributes of these types: as many as there are, or one."""
+        old, new = self.node_attributes.types, tuple(types)
+        same = len(old) == len(new) and all(a.attributes is b.attributes for a, b in zip(old, new, strict=True))
+        mapped = self.mapped if same or self.mapped is None else replace(self.mapped, fingerprint=None)
+        return replace(self, node_attributes=self.node_attributes.with_types(new), mapped=mapped)
+
+    def with_attributes(self, attributes: Matrix | None, feature_names: tuple[str, ...] | None = None) -> "Graph":
+        """Return the same graph with these (n, D) attributes, checked; None for no attributes.
+
+        Node types stay, but share the columns.
+        """
+        given = NodeType("", self.num_nodes, attributes, feature_names)
+        return self.with_types([checked_type(given, self.ids)])
+
+    def without_attributes(self) -> "Graph":
+        """Return the same nodes and edges; each node is known by its identity alone."""
+        return self.with_types([NodeType("", self.num_nodes)])
 
     def edges(self) -> npt.NDArray[np.int64]:
         """(E, 2) node numbers, each edge once: (source, target), or (smaller, larger) if undirected."""
@@ -176,11 +200,6 @@ class Graph:
         """The same nodes with these edges (each once, as `edges` gives them) in place of the old ones."""
         adjacency = adjacency_of(pairs, weights, self.num_nodes, self.directed)
         return replace(self, adjacency=adjacency, cleaning_report=CleaningReport(), mapped=None)
-
-    def without_attributes(self) -> "Graph":
-        """The same nodes and edges, each node known by its identity alone."""
-        mapped = self.mapped and replace(self.mapped, fingerprint=None)
-        return replace(self, attributes=None, attribute_names=None, pipeline=None, mapped=mapped)
 
     def known_edges(self, symmetric: bool) -> sp.csr_array:
         """(n, n) CSR of the pairs that are no missing edges: by a symmetric measure, whichever way an edge points."""
@@ -231,11 +250,13 @@ class Graph:
         """The graph of these nodes, in that order, with the edges among them."""
         adjacency = sp.csr_array(self.adjacency[nodes][:, nodes])
         adjacency.sort_indices()
-        attributes = None if self.attributes is None else self.attributes[nodes]
+        attributes = self.node_attributes.take(nodes.astype(np.int64, copy=False))
+        for array in attributes.arrays():
+            array.flags.writeable = False
         return replace(
             self,
             adjacency=read_only(narrowed(adjacency)),
-            attributes=read_only(narrowed(attributes) if sp.issparse(attributes) else attributes),
+            node_attributes=attributes,
             ids=self.ids.take(nodes),
             labels=self.labels.take(nodes) if self.labels else None,
             node_types=self.node_types.take(nodes) if self.node_types else None,
@@ -251,11 +272,11 @@ class Graph:
             "directed": self.directed,
             "nodes": self.num_nodes,
             "edges": int(self.adjacency.nnz),
-            "attributes": storage_of(self.attributes),
+            "attributes": self.node_attributes.storage(),
             "columns": self.num_attributes,
         }
         digest = hashlib.sha256(json.dumps(facts).encode())
-        for array in (*arrays_of(self.adjacency), *arrays_of(self.attributes)):
+        for array in (*matrix_arrays(self.adjacency), *self.node_attributes.arrays()):
             for block in row_blocks(array):
                 # The width of an index depends on the size of a matrix and, in scipy, on how it came about.
                 wide = block.astype(np.int64) if block.dtype.kind == "i" else block
@@ -323,17 +344,32 @@ def check_sums(adjacency: sp.csr_array) -> None:
 def build(
     pairs: npt.NDArray[np.integer],
     weights: npt.NDArray[np.floating],
-    attributes: Any,
     ids: NodeIds,
+    types: Sequence[NodeType] | None = None,
     *,
     directed: bool,
     labels: Categories | None = None,
     node_types: Categories | None = None,
-    pipeline: FeaturePipeline | None = None,
     cleaning_report: CleaningReport | None = None,
-    attribute_names: tuple[str, ...] | None = None,
 ) -> Graph:
-    """The door all makers go through: checks the parts, treats what needs treatment, counts it."""
+    """Return a checked graph; every function that makes a graph in memory ends here.
+
+    Parameters
+    ----------
+    pairs, weights
+        (E, 2) node numbers and (E,) weights. Repeated edges are merged and self-loops dropped, both counted.
+    ids
+        The id of each node.
+    types
+        Attributes by node type; None for one type without attributes. Several types need `node_types`, whose codes
+        are their indices. One type named "" covers all nodes, whether or not they have `node_types`.
+    directed
+        Whether an edge has a direction.
+    labels, node_types
+        One category per node.
+    cleaning_report
+        What the caller counted already.
+    """
     count = len(ids)
     if count == 0:
         raise InputError("a graph needs at least one node, but there are no edges and no attributes")
@@ -342,10 +378,10 @@ def build(
     pairs, weights = pairs[~loops], weights[~loops]
     adjacency, merged = _merged(pairs, weights, count, directed)
     check_sums(adjacency)
-    features = checked_attributes(attributes, ids)
     for name, categories in (("labels", labels), ("node types", node_types)):
         if categories is not None and len(categories) != count:
             raise InputError(f"{len(categories):,} {name} for {count:,} nodes; give one for each node")
+    attributes = _checked_attributes(types or [NodeType("", count)], node_types, ids)
     degree = np.diff(adjacency.indptr) + (np.bincount(adjacency.indices, minlength=count) if directed else 0)
     cleaning_report = replace(
         cleaning_report or CleaningReport(),
@@ -353,10 +389,20 @@ def build(
         unequal_directions=merged.unequal_directions,
         self_loops=int(loops.sum()),
         isolated_nodes=int((degree == 0).sum()),
-        empty_attribute_rows=0 if features is None else int((row_sizes(features) == 0).sum()),
+        empty_attribute_rows=int((attributes.nonzeros(slice(None)) == 0).sum()),
     )
-    assert attribute_names is None or (features is not None and len(attribute_names) == features.shape[1])
-    return Graph(adjacency, features, ids, directed, labels, node_types, pipeline, cleaning_report, attribute_names)
+    return Graph(adjacency, attributes, ids, directed, labels, node_types, cleaning_report)
+
+
+def _checked_attributes(types: Sequence[NodeType], node_types: Categories | None, ids: NodeIds) -> NodeAttributes:
+    checked = [checked_type(each, ids if len(types) == 1 else None) for each in types]
+    if len(checked) == 1:
+        (only,) = checked
+        if only.count != len(ids):
+            raise InputError(f"{only.count:,} rows of attributes for {len(ids):,} nodes; give one row a node")
+        return NodeAttributes((only,))
+    assert node_types is not None, "several node types need the type of each node"
+    return NodeAttributes(tuple(checked), node_types.codes)
 
 
 def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integer], ids: NodeIds) -> None:

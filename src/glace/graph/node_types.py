@@ -1,121 +1,198 @@
-"""Attributes of nodes of several types: a matrix for each type, of its own width and storage."""
+"""Node attributes by node type: one matrix per type, each with its own columns and storage."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from glace.errors import InputError
 from glace.features.pipeline import FeaturePipeline
-from glace.sparse import narrowed
+from glace.sparse import Matrix, matrix_arrays, narrowed, nonzeros_per_row
+
+NodeIndex = npt.NDArray[np.int64]
+TypeCodes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
 class NodeType:
-    """The attributes of the nodes of one type, (count, D), CSR or dense; None where they have none."""
+    """The nodes of one type and their attributes.
+
+    Parameters
+    ----------
+    name
+        Name of the type; "" is the only type of a graph without node types.
+    count
+        Number of nodes of this type.
+    attributes
+        (count, D) CSR or dense float32, one row per node of the type in the order of the nodes; None if the nodes have
+        no attributes.
+    feature_names
+        Names of the D columns, if they are known.
+    pipeline
+        How the columns of a table became `attributes`; new rows pass through the same pipeline.
+    """
 
     name: str
     count: int
-    matrix: Any = None
-    names: tuple[str, ...] | None = None
+    attributes: Matrix | None = None
+    feature_names: tuple[str, ...] | None = None
     pipeline: FeaturePipeline | None = None
 
-    def features(self) -> Any:
-        """The attributes, or the one-hot identity where there are none."""
-        return identity(self.count) if self.matrix is None else self.matrix
+    def features(self) -> Matrix:
+        """Return the attributes, or the one-hot identity if there are none."""
+        return identity(self.count) if self.attributes is None else self.attributes
 
     @property
     def width(self) -> int | None:
-        """How many attributes there are; None where nodes have none."""
-        return None if self.matrix is None else int(self.matrix.shape[1])
+        """Number of attributes, D; None if there are none."""
+        return None if self.attributes is None else int(self.attributes.shape[1])
 
     @property
     def sparse(self) -> bool:
-        """Whether what an encoder is given is sparse."""
-        return self.matrix is None or sp.issparse(self.matrix)
-
-    def without_rows(self) -> "NodeType":
-        """What is to be known of the attributes of other nodes."""
-        return replace(self, matrix=None if self.matrix is None else self.matrix[:0])
-
-    def text(self) -> str:
-        """In words, such as "120 word with 500 sparse attributes"."""
-        if self.matrix is None:
-            return f"{self.count:,} {self.name} without attributes"
-        storage = "sparse" if sp.issparse(self.matrix) else "dense"
-        return f"{self.count:,} {self.name} with {self.matrix.shape[1]:,} {storage} attributes"
-
-
-class TypedAttributes:
-    """The attributes of n nodes: node i has row `places[i]` of the matrix of type `kinds[i]`, (n,) each.
-
-    The nodes of a type have its rows in their order.
-    """
-
-    def __init__(self, kinds: npt.NDArray[np.integer], parts: Sequence[NodeType]) -> None:
-        self.kinds, self.parts = np.asarray(kinds, dtype=np.int32), tuple(parts)
-        self.places = np.empty(len(self.kinds), np.int64)
-        for kind, part in enumerate(self.parts):
-            mine = np.flatnonzero(self.kinds == kind)
-            assert len(mine) == part.count, f"{len(mine)} nodes of type {part.name}, but {part.count} rows"
-            self.places[mine] = np.arange(len(mine))
+        """Whether `features` are sparse."""
+        return self.attributes is None or sp.issparse(self.attributes)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Nodes, and the columns of all types that have attributes."""
-        return len(self.kinds), sum(each.matrix.shape[1] for each in self.parts if each.matrix is not None)
+    def storage(self) -> str:
+        """How the attributes are stored: "none", "sparse" or "dense"."""
+        return "none" if self.attributes is None else "sparse" if self.sparse else "dense"
 
-    def __getitem__(self, nodes: npt.NDArray[np.integer]) -> "TypedAttributes":
-        """Those of these nodes, in that order."""
-        kinds, parts = self.kinds[nodes], []
-        for kind, part in enumerate(self.parts):
-            mine = self.places[nodes[kinds == kind]]
-            rows = None if part.matrix is None else part.matrix[mine]
-            parts.append(replace(part, count=len(mine), matrix=narrowed(rows) if sp.issparse(rows) else rows))
-        return TypedAttributes(kinds, parts)
+    def without_rows(self) -> "NodeType":
+        """Return the attribute schema: everything but the rows."""
+        return replace(self, attributes=None if self.attributes is None else self.attributes[:0])
 
-    def changed(self, parts: Sequence[NodeType]) -> "TypedAttributes":
-        """The same nodes with other attributes."""
-        return TypedAttributes(self.kinds, parts)
+    def without_attributes(self) -> "NodeType":
+        """Return the same nodes, known by their identity alone."""
+        return NodeType(self.name, self.count)
 
-    def padded(self) -> sp.csr_array:
-        """(n, columns of all types) CSR: every type has columns of its own, and so has a node without attributes."""
-        whole = sp.block_diag([sp.csr_array(part.features()) for part in self.parts], format="csr")
-        order = np.argsort(np.argsort(self.kinds, kind="stable"), kind="stable")
-        return narrowed(sp.csr_array(sp.csr_array(whole, dtype=np.float32)[order]))
+    def take(self, rows: NodeIndex) -> "NodeType":
+        """Return these nodes of the type, in this order."""
+        if self.attributes is None:
+            return replace(self, count=len(rows))
+        taken = self.attributes[rows]
+        return replace(self, count=len(rows), attributes=narrowed(taken) if sp.issparse(taken) else taken)
 
-    def row_sizes(self) -> npt.NDArray[np.int64]:
-        """(n,) how many attributes of each node are not 0; 1 where it is known by its identity."""
-        return self._row_sizes
-
-    @cached_property
-    def _row_sizes(self) -> npt.NDArray[np.int64]:
-        sizes = np.empty(len(self.kinds), np.int64)
-        for kind, part in enumerate(self.parts):
-            matrix = part.features()
-            counts = np.diff(matrix.indptr) if sp.issparse(matrix) else np.count_nonzero(matrix, axis=1)
-            sizes[self.kinds == kind] = counts
-        return sizes
+    def text(self) -> str:
+        """Describe the type, such as "120 word with 500 sparse attributes"."""
+        if self.width is None:
+            return f"{self.count:,} {self.name} without attributes"
+        return f"{self.count:,} {self.name} with {self.width:,} {self.storage} attributes"
 
 
-class ByType(NamedTuple):
-    """What a network is given of a graph: node i is row `places[i]` of the attributes of type `kinds[i]`, (n,) each.
+@dataclass(frozen=True, eq=False)
+class NodeAttributes:
+    """The attributes of all n nodes of a graph, by node type.
 
-    Both are None where all attributes are of one type, whose name is "".
+    Parameters
+    ----------
+    types
+        The T >= 1 node types.
+    type_codes
+        (n,) the index of each node's type in `types`. None if there is one type: node i is then row i, and no array
+        per node is kept.
     """
 
-    parts: tuple[NodeType, ...]
-    kinds: npt.NDArray[np.int32] | None = None
-    places: npt.NDArray[np.int64] | None = None
+    types: tuple[NodeType, ...]
+    type_codes: TypeCodes | None = None
+    rows: NodeIndex | None = field(init=False, default=None)
+    """(n,) the row of each node in the matrix of its type; None if there is one type."""
 
-    def features(self) -> list[Any]:
-        """The attributes of each type, and for one without the one-hot identity."""
-        return [part.features() for part in self.parts]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+        if len(self.types) == 1:
+            object.__setattr__(self, "type_codes", None)
+            return
+        assert self.type_codes is not None, "several node types need the type of each node"
+        codes, rows = np.asarray(self.type_codes, dtype=np.int32), np.empty(len(self.type_codes), np.int64)
+        for code, each in enumerate(self.types):
+            nodes = np.flatnonzero(codes == code)
+            assert len(nodes) == each.count, f"{len(nodes)} nodes of type {each.name}, but {each.count} rows"
+            rows[nodes] = np.arange(len(nodes))
+        object.__setattr__(self, "type_codes", codes)
+        object.__setattr__(self, "rows", rows)
+
+    def __len__(self) -> int:
+        return sum(each.count for each in self.types)
+
+    @property
+    def has_attributes(self) -> bool:
+        """Whether nodes of some type have attributes."""
+        return any(each.attributes is not None for each in self.types)
+
+    @property
+    def matrix(self) -> Matrix | None:
+        """The attributes of a graph with one node type; several types raise InputError."""
+        if len(self.types) > 1:
+            names = ", ".join(each.name for each in self.types)
+            raise InputError(
+                f"the node types ({names}) have attributes of their own, but one matrix is needed here; use "
+                "graph.by_type(), or merge the types with graph.of_one_type()"
+            )
+        return self.types[0].attributes
+
+    def locate(self, nodes: NodeIndex) -> tuple[TypeCodes, NodeIndex]:
+        """Return the type code and the row in that type's matrix of each node."""
+        if self.type_codes is None or self.rows is None:
+            return np.zeros(len(nodes), np.int32), nodes
+        return self.type_codes[nodes], self.rows[nodes]
+
+    def features(self) -> list[Matrix]:
+        """Return one matrix per type: its attributes, or the one-hot identity if it has none."""
+        return [each.features() for each in self.types]
+
+    def take(self, nodes: NodeIndex) -> "NodeAttributes":
+        """Return the attributes of these nodes, in this order."""
+        codes, rows = self.locate(nodes)
+        taken = tuple(each.take(rows[codes == code]) for code, each in enumerate(self.types))
+        return NodeAttributes(taken, codes)
+
+    def with_types(self, types: Sequence[NodeType]) -> "NodeAttributes":
+        """Return the same nodes with the attributes of these types, which correspond to `types`."""
+        return NodeAttributes(tuple(types), self.type_codes)
+
+    def side_by_side(self) -> Matrix:
+        """Return (n, columns of all types) features: each type has columns of its own."""
+        if self.type_codes is None:
+            return self.types[0].features()
+        whole = sp.block_diag([sp.csr_array(each) for each in self.features()], format="csr")
+        order = np.argsort(np.argsort(self.type_codes, kind="stable"), kind="stable")
+        return narrowed(sp.csr_array(sp.csr_array(whole, dtype=np.float32)[order]))
+
+    def nonzeros(self, nodes: slice) -> npt.NDArray[np.integer]:
+        """Return how many attributes of each node are not 0; 1 for a node without attributes."""
+        if self.type_codes is None:
+            return self._nonzeros(0, nodes)
+        codes, rows = self.type_codes[nodes], self.rows
+        assert rows is not None
+        counts = np.empty(len(codes), np.int64)
+        for code in range(len(self.types)):
+            here = codes == code
+            counts[here] = self._nonzeros(code, rows[nodes][here])
+        return counts
+
+    def _nonzeros(self, code: int, rows: slice | NodeIndex) -> npt.NDArray[np.integer]:
+        matrix = self.types[code].attributes
+        if matrix is None:
+            return np.ones(len(range(self.types[code].count)[rows]) if isinstance(rows, slice) else len(rows), np.int64)
+        return nonzeros_per_row(matrix, rows)
+
+    def storage(self) -> str:
+        """Describe how the attributes are stored, for fingerprints."""
+        if self.types[0].name == "":
+            return self.types[0].storage
+        return json.dumps([[each.name, each.count, each.storage] for each in self.types])
+
+    def arrays(self) -> Iterator[npt.NDArray[np.generic]]:
+        """Yield every array the attributes consist of."""
+        if self.type_codes is not None:
+            yield self.type_codes
+        for each in self.types:
+            yield from matrix_arrays(each.attributes)
 
 
 def identity(count: int) -> sp.csr_array:
-    """(count, count) CSR with a 1 for each node."""
+    """Return the (count, count) one-hot CSR matrix."""
     return narrowed(sp.eye_array(count, dtype=np.float32, format="csr"))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from glace.errors import FormatError, InputError
 from glace.graph.graph import Graph
+from glace.graph.node_types import NodeAttributes
 from glace.graph.non_edges import Pairs, distinct_pairs, hidden_non_edges, sample_non_edges
 from glace.graph.thinning import Removable, without_pairs
 from glace.storage.archive import read_arrays
@@ -65,8 +66,8 @@ class Induction:
     """
 
     visible: Graph
-    hidden: Any
-    """(H, D) attributes of the hidden nodes, CSR or dense as the graph's, or by type."""
+    hidden: NodeAttributes
+    """Attributes of the H hidden nodes."""
     test: HeldOut
     order: npt.NDArray[np.int64]
 
@@ -265,7 +266,7 @@ def hide_nodes(graph: Graph, share: float, generator: np.random.Generator) -> In
        Where nodes have types, such pairs are made of the edges to predict, by other nodes of the same types.
     """
     _check_share(share, "of nodes to hide")
-    if graph.attributes is None:
+    if not graph.has_attributes:
         raise InputError("a hidden node is embedded from its attributes, but the graph has none")
     order, visible = _hidden_last(_described(graph), share, generator)
     whole, kept = graph.take(order), graph.take(order[:visible])
@@ -277,14 +278,14 @@ def hide_nodes(graph: Graph, share: float, generator: np.random.Generator) -> In
             f"and {len(judged):,} to predict; wanted at least 1 of each; hide another share"
         )
     apart = hidden_non_edges(whole, visible, len(judged), generator)
-    return Induction(kept, graph.take(order[visible:]).attributes, HeldOut(judged, apart), order)
+    return Induction(kept, graph.by_type().take(order[visible:]), HeldOut(judged, apart), order)
 
 
 def _described(graph: Graph) -> npt.NDArray[np.bool_]:
     """(n,) whether a node has attributes; one of a type without has none to be embedded from."""
     types = graph.by_type()
-    has = np.array([part.width is not None for part in types.parts])
-    return np.full(graph.num_nodes, has[0]) if types.kinds is None else has[types.kinds]
+    has = np.array([each.width is not None for each in types.types])
+    return np.asarray(has[types.locate(np.arange(graph.num_nodes))[0]])
 
 
 def _hidden_last(described: npt.NDArray[np.bool_], share: float, generator: np.random.Generator) -> tuple[Pairs, int]:

@@ -22,6 +22,7 @@ from glace.errors import FormatError, GlaceError, InputError
 from glace.features.pipeline import FeaturePipeline
 from glace.features.text import TextVocabulary
 from glace.graph.graph import CleaningReport, Graph, Mapped
+from glace.graph.node_types import NodeAttributes, NodeType
 from glace.ids import NodeIds
 from glace.sparse import assembled, index_width_of
 from glace.storage.container import pack_strings
@@ -49,7 +50,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 def write_folder(graph: Graph, path: str | Path) -> None:
     """Write a graph, its nodes in the order of their ids, so that `read_folder` maps it."""
     ordered = replace(graph.in_id_order()[0], cleaning_report=graph.cleaning_report)
-    attributes = ordered.one_matrix("a graph folder")
+    attributes = ordered.attributes
     with writing(path) as writer:
         writer.put_matrix("adjacency", ordered.adjacency)
         if ordered.directed:
@@ -137,8 +138,8 @@ class FolderWriter:
         if graph.pipeline is not None:
             for name, array in graph.pipeline.to_arrays().items():
                 self.put(name.replace("/", "."), array)
-        elif graph.attribute_names is not None:
-            self.put_strings("columns", graph.attribute_names)
+        elif graph.feature_names is not None:
+            self.put_strings("columns", graph.feature_names)
 
     def put_ids(self, ids: NodeIds) -> None:
         """Ids in ascending order; numbers from 0 on need no file."""
@@ -281,16 +282,22 @@ def _graph(folder: Path, facts: dict[str, Any]) -> Graph:
             f"wanted at least 1, and one of {', '.join(STORAGE)}"
         )
     neighbors = stored.matrix("neighbors", count, count) if facts["directed"] else None
-    return Graph(
-        stored.matrix("adjacency", count, count),
+    adjacency = stored.matrix("adjacency", count, count)
+    only = NodeType(
+        "",
+        count,
         _attributes(stored, facts["attributes"], count, facts["width"]),
+        tuple(stored.strings("columns", facts["width"]).to_pylist()) if "columns.bytes" in stored else None,
+        _recipe(stored, facts["width"]),
+    )
+    return Graph(
+        adjacency,
+        NodeAttributes((only,)),
         stored.ids(facts["ids"], count),
         facts["directed"],
         stored.categories("labels", count),
         stored.categories("types", count),
-        _recipe(stored, facts["width"]),
         _findings(facts["cleaning_report"]),
-        tuple(stored.strings("columns", facts["width"]).to_pylist()) if "columns.bytes" in stored else None,
         Mapped(facts["fingerprint"], neighbors),
     )
 

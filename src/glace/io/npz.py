@@ -18,6 +18,7 @@ from glace.features.pipeline import FeaturePipeline
 from glace.features.text import TextVocabulary
 from glace.graph.arrays import edges_of
 from glace.graph.graph import Graph, build
+from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
 from glace.sparse import index_width
 from glace.storage.archive import MAX_BYTES, read_arrays, string_array
@@ -92,17 +93,16 @@ def _graph(members: Arrays, directed: bool, source: str) -> Graph:
         raise FormatError(f"adj_shape is {adjacency.shape}; wanted a square adjacency")
     attributes = _csr(members, "attr") if _has_attributes(members) else None
     pipeline = _recipe(members, attributes)
+    names = _attribute_names(members, attributes, source) if pipeline is None else None
     pairs, weights = edges_of(adjacency)
     return build(
         pairs.astype(np.int64),
         weights if weights.dtype.kind == "f" else weights.astype(np.float64),
-        _dense_if_full(attributes),
         _ids(members, count, source),
+        [NodeType("", count, _dense_if_full(attributes), names, pipeline)],
         directed=directed,
         labels=_categories(members, "labels", "label_names", count),
         node_types=_categories(members, "types", "type_names", count),
-        pipeline=pipeline,
-        attribute_names=_attribute_names(members, attributes, source) if pipeline is None else None,
     )
 
 
@@ -211,7 +211,7 @@ def _adjacency_members(graph: Graph) -> Arrays:
 
 
 def _attribute_members(graph: Graph) -> Arrays:
-    attributes = graph.one_matrix("an .npz file")
+    attributes = graph.attributes
     if attributes is None:
         return {}
     if sp.issparse(attributes):
@@ -248,8 +248,8 @@ def _name_members(graph: Graph) -> Arrays:
         }
     if graph.pipeline is not None:
         return members | _recipe_members(graph.pipeline)
-    if graph.attribute_names is not None:
-        members["attr_names"] = string_array(graph.attribute_names, "attribute")
+    if graph.feature_names is not None:
+        members["attr_names"] = string_array(graph.feature_names, "attribute")
     return members
 
 

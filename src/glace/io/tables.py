@@ -27,6 +27,7 @@ from glace.features.frames import arrow_table, ordered
 from glace.features.pipeline import Count, FeaturePipeline, Kinds, distinct_columns
 from glace.features.text import TextVocabulary
 from glace.graph.graph import CleaningReport, Graph, build
+from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
 
 MISSING = ("error", "empty")
@@ -289,14 +290,12 @@ def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: 
     return build(
         pairs,
         edges.weights,
-        known.attributes,
         known.ids,
+        [NodeType("", len(known.ids), known.attributes, known.attribute_names, known.pipeline)],
         directed=directed,
         labels=known.labels,
         node_types=known.node_types,
-        pipeline=known.pipeline,
         cleaning_report=cleaning_report,
-        attribute_names=known.attribute_names,
     )
 
 

@@ -14,7 +14,7 @@ from glace.features.columns import RowLocator
 from glace.features.frames import arrow_table
 from glace.features.pipeline import FeaturePipeline
 from glace.graph.graph import CleaningReport, Graph, build
-from glace.graph.node_types import NodeType, TypedAttributes
+from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
 from glace.io.tables import (
     EdgeTable,
@@ -189,12 +189,12 @@ def join_types(edges: Sequence[TypedEdges], nodes: Mapping[str, NodeTable], *, d
         NodeType(name, len(each.ids), each.attributes, each.attribute_names, each.pipeline)
         for name, each in zip(names, tables, strict=True)
     ]
-    described = any(part.matrix is not None for part in parts)
+    described = any(part.attributes is not None for part in parts)
     return build(
         pairs,
         np.concatenate([each.table.weights for each in edges]),
-        TypedAttributes(kinds, parts) if described else None,
         ids,
+        parts if described else None,
         directed=directed,
         labels=_labels(tables),
         node_types=Categories(kinds, tuple(names)),

@@ -21,7 +21,7 @@ def takes(part: NodeType) -> str | None:
         return None
     if part.pipeline is not None:
         return "texts" if part.pipeline.vocabulary is not None else "rows"
-    return "attributes" if part.names is None else "names"
+    return "attributes" if part.feature_names is None else "names"
 
 
 def described(part: NodeType, texts: Any, attributes: Any, names: Any, rows: Any) -> Any:
@@ -49,16 +49,16 @@ def _by_rows(part: NodeType, rows: list[dict[str, Any]]) -> pa.Table:
 
 def _by_names(part: NodeType, names: list[list[str]]) -> sp.csr_array:
     """Rows of ones where a name stands; other names are not known, and raise."""
-    if part.names is None:
+    if part.feature_names is None:
         raise InputError("the model's attributes have no names; give attributes or texts")
-    known = _places(part.names)
+    known = _places(part.feature_names)
     strange = next((name for row in names for name in row if name not in known), None)
     if strange is not None:
         raise InputError(f"no attribute is called {strange!r}")
     entries = [(row, known[name]) for row, some in enumerate(names) for name in sorted(set(some))]
     places = np.array(entries, np.int64).reshape(-1, 2)
     return sp.csr_array(
-        (np.ones(len(places), np.float32), (places[:, 0], places[:, 1])), shape=(len(names), len(part.names))
+        (np.ones(len(places), np.float32), (places[:, 0], places[:, 1])), shape=(len(names), len(part.feature_names))
     )
 
 

@@ -12,7 +12,7 @@ from glace.features.column_kinds import Text
 from glace.features.pipeline import FeaturePipeline
 from glace.features.text import TextVocabulary
 from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType, TypedAttributes
+from glace.graph.node_types import NodeType
 from glace.model.network import Network
 from glace.model.node_types import kind_of_columns
 from glace.sparse import narrowed
@@ -39,19 +39,19 @@ class Aligned:
 
     def new_attributes(self) -> int:
         """How many the model did not know."""
-        widths = [part.width for part in self.graph.by_type().parts]
+        widths = [part.width for part in self.graph.by_type().types]
         known = zip(widths, self.columns, strict=True)
         return sum(width - len(columns) for width, columns in known if width is not None)
 
 
 def aligned(graph: Graph, model: "GLACE") -> Aligned:
     """The graph with the model's attributes first and new ones after them; by name where both have names."""
-    given, known = graph.by_type().parts, model.types_
+    given, known = graph.by_type().types, model.types_
     if [part.name for part in given] != [part.name for part in known]:
         wanted, came = (", ".join(part.name or "one" for part in parts) for parts in (known, given))
         raise InputError(f"the model's types of nodes with attributes are {wanted}, but this graph's {came}")
     parts = tuple(_aligned(part, before, graph.mapped is not None) for part, before in zip(given, known, strict=True))
-    whole = _with_parts(graph, parts)
+    whole = graph.with_types(parts)
     columns = (
         _places(whole, model, kind) if part.width is None else np.arange(before.width or 0)
         for kind, (part, before) in enumerate(zip(parts, known, strict=True))
@@ -59,26 +59,18 @@ def aligned(graph: Graph, model: "GLACE") -> Aligned:
     return Aligned(whole, tuple(columns))
 
 
-def _with_parts(graph: Graph, parts: tuple[NodeType, ...]) -> Graph:
-    if isinstance(graph.attributes, TypedAttributes):
-        return replace(graph, attributes=graph.attributes.changed(parts))
-    (only,) = parts
-    return replace(graph, attributes=only.matrix, attribute_names=only.names, pipeline=only.pipeline)
-
-
 def _places(graph: Graph, model: "GLACE", kind: int) -> Columns:
     """Where the old nodes of a type are among the new ones of it, both sorted by id as they are for training."""
     ordered, _ = graph.in_id_order()
     old = np.asarray(model.embedding_.ids.to_numpy())
     types = ordered.by_type()
-    if types.kinds is None:
+    if len(types.types) == 1:
         return ordered.ids.find(np.sort(old))
-    assert types.places is not None
     assert model.graph_ is not None, "graphs with attributes by type are in memory"
     assert model.graph_.node_types is not None
     found = ordered.ids.find(np.sort(old[model.graph_.node_types.codes == kind]))
-    here = (found >= 0) & (types.kinds[found] == kind)
-    return np.where(here, types.places[found], -1)
+    codes, rows = types.locate(found)
+    return np.where((found >= 0) & (codes == kind), rows, -1)
 
 
 def _aligned(part: NodeType, known: NodeType, mapped: bool) -> NodeType:
@@ -123,13 +115,13 @@ def _named_as(part: NodeType, names: tuple[str, ...]) -> NodeType:
         raise InputError(
             f"the model's {len(names):,} attributes have names, and these {part.width:,} do not; name them"
         )
-    return replace(part, names=names)
+    return replace(part, feature_names=names)
 
 
 def _names(part: NodeType) -> tuple[str, ...] | None:
     """Of attributes or words; mixed columns have those of the model anyhow."""
     if part.pipeline is None or part.pipeline.vocabulary is None:
-        return part.names
+        return part.feature_names
     return part.pipeline.vocabulary.words
 
 
@@ -143,11 +135,11 @@ def _by_name(
     names = (*old, *(name for name in new if name not in known))
     place = {name: column for column, name in enumerate(names)}
     to = np.array([place[name] for name in new], np.int64)
-    if not sp.issparse(part.matrix):
+    if not sp.issparse(part.attributes):
         dense = np.zeros((part.count, len(names)), np.float32)
-        dense[:, to] = part.matrix
-        return replace(part, matrix=dense, names=names)
-    rows = sp.coo_array(part.matrix)
+        dense[:, to] = part.attributes
+        return replace(part, attributes=dense, feature_names=names)
+    rows = sp.coo_array(part.attributes)
     values, wider = rows.data, part.pipeline
     if pipeline is not None and wider is not None:
         was, now = pipeline.vocabulary, wider.vocabulary
@@ -161,7 +153,7 @@ def _by_name(
     moved.sort_indices()
     if wider is not None:
         moved = _of_unit_length(moved)
-    return replace(part, matrix=narrowed(moved), names=part.names and names, pipeline=wider)
+    return replace(part, attributes=narrowed(moved), feature_names=part.feature_names and names, pipeline=wider)
 
 
 def _of_unit_length(rows: sp.csr_array) -> sp.csr_array:

@@ -31,10 +31,10 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
     settings, held = _settled(model, graph), _Held(graph)
     sizes = _Sizes(settings, graph, model.gaussian)
     validated = settings.training.validation_fraction > 0
-    trials = validated and bool(rivals(model.settings().model, graph.attributes is not None))
+    trials = validated and bool(rivals(model.settings().model, graph.has_attributes))
     # Weights, where training is judged the best so far, and with trials those of the best one; Adam's two moments only
     # where rows belong to nodes.
-    copies = 1 + 2 * (graph.attributes is None) + validated + trials
+    copies = 1 + 2 * (not graph.has_attributes) + validated + trials
     gaussians = 0.0 if graph.mapped else sizes.gaussians
     peak = held.graph + max(
         held.holding_out if validated else 0.0,
@@ -62,7 +62,7 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
 def _settled(model: GLACE, graph: Graph) -> Config:
     """The settings with `auto` as the first trial has it, which is the largest."""
     settings = model.settings()
-    return settings.replace(**first_choice(settings.model, graph.attributes is not None))
+    return settings.replace(**first_choice(settings.model, graph.has_attributes))
 
 
 class _Held:
@@ -91,7 +91,7 @@ class _Sizes:
         model, batch, pool = settings.model, settings.sampling.batch_size, settings.sampling.negative_pool_size
         first, second = (model.proximity in (part, "both") for part in ("first", "second"))
         heads, encoders = 1 + gaussian, first + 2 * second
-        width = model.n_hashed_features or sum(part.width or part.count for part in graph.by_type().parts)
+        width = model.n_hashed_features or sum(part.width or part.count for part in graph.by_type().types)
         columns = width * (1 if model.neighbor_features == "none" else 2)
         self.weights = 4.0 * encoders * ((columns + 1) * model.hidden + heads * (model.hidden + 1) * model.dim)
         self.gaussians = 4.0 * graph.num_nodes * (first + second) * heads * model.dim * (1 + second)

@@ -13,7 +13,7 @@ from glace.config.encoders import Identity
 from glace.errors import InputError
 from glace.fitted.history import Listener, Progress
 from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType, TypedAttributes
+from glace.graph.node_types import NodeType
 from glace.graph.split import HeldOut, hold_out
 from glace.metrics import Calibration, PlattScaling, calibrated, cross_calibrated
 from glace.model.input_layers import InputShape
@@ -73,7 +73,7 @@ class TrainingTask:
 
     def choose(self, listener: Listener | None) -> tuple[Selection, TrialResult | None]:
         """Settle the open options, and the trial that won; without held-out edges, as most graphs have them."""
-        has_attributes = self.graph.attributes is not None
+        has_attributes = self.graph.has_attributes
         if self.validation is None:
             return Selection(first_choice(self.settings.model, has_attributes)), None
         trials = 1 + len(rivals(self.settings.model, has_attributes))
@@ -136,7 +136,7 @@ class TrainingTask:
 
 def shapes_of(graph: Graph) -> dict[str, InputShape]:
     """What the nodes of each type look like; "" where they are of one."""
-    return {part.name: shape_of(part) for part in graph.by_type().parts}
+    return {part.name: shape_of(part) for part in graph.by_type().types}
 
 
 def shape_of(part: NodeType) -> InputShape:
@@ -148,21 +148,18 @@ def inputs_of(network: Network, graph: Graph) -> NodeInputs:
     """What the network is given of the graph's nodes; neighbours are so whichever way an edge points."""
     adjacency = graph.neighborhoods() if network.neighbors else graph.adjacency
     types = graph.by_type()
-    return network.inputs(types.features(), adjacency, types.kinds, types.places)
+    return network.inputs(types.features(), adjacency, types.type_codes, types.rows)
 
 
 def with_identities(graph: Graph, config: ModelConfig) -> Graph:
     """Return the graph without the attributes of node types whose encoder is `Identity`."""
     encoders = config.encoders()
-    if not isinstance(graph.attributes, TypedAttributes):
-        return graph.without_attributes() if isinstance(encoders[""], Identity) else graph
-    found = [
-        replace(each, matrix=None, names=None, pipeline=None)
-        if isinstance(encoders.get(each.name, encoders[""]), Identity)
-        else each
-        for each in graph.attributes.parts
-    ]
-    return replace(graph, attributes=graph.attributes.changed(found))
+    return graph.with_types(
+        [
+            each.without_attributes() if isinstance(encoders.get(each.name, encoders[""]), Identity) else each
+            for each in graph.by_type().types
+        ]
+    )
 
 
 def checked_device(name: str) -> str:

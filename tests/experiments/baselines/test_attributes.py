@@ -1,7 +1,5 @@
 """Raw attributes as points: untouched, and only where they fit into memory."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -45,7 +43,7 @@ def test_the_graph_keeps_its_own_numbers():
 
 
 def test_a_node_without_attributes_is_its_own_number():
-    bare = dataclasses.replace(glace.from_arrays(EDGES, ROWS), attributes=None)
+    bare = glace.from_arrays(EDGES, ROWS).without_attributes()
     np.testing.assert_array_equal(embed(bare).mean, np.eye(4))
 
 

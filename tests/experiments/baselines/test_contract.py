@@ -1,6 +1,5 @@
 """What every method promises, run by every method of the experiments on a planted answer."""
 
-import dataclasses
 import functools
 
 import numpy as np
@@ -82,7 +81,7 @@ def unlearned(name):
     graph = split().train
     if name == "attributes":
         rows = np.random.default_rng(0).permutation(graph.num_nodes)
-        return embed(name, dataclasses.replace(graph, attributes=graph.attributes[rows]))
+        return embed(name, graph.with_attributes(graph.attributes[rows]))
     return embed(name, graph, **BRIEF[name] | {"learning_rate": 1e-9})
 
 
@@ -160,7 +159,7 @@ def variant(kind):
         kept = edges[(edges >= 20).all(axis=1)]
         return graph.with_edges(kept, np.ones(len(kept), np.float32))
     if kind == "dense":
-        return dataclasses.replace(graph, attributes=graph.attributes.toarray())
+        return graph.with_attributes(graph.attributes.toarray())
     return graph.without_attributes()
 
 

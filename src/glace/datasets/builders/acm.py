@@ -24,6 +24,7 @@ from glace.errors import FormatError, InputError
 from glace.features.pipeline import FeaturePipeline
 from glace.features.text import TextVocabulary
 from glace.graph.graph import Graph, build
+from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
 from glace.storage.files import CHUNK, existing
 
@@ -232,10 +233,9 @@ def _graph(papers: list[Record], links: npt.NDArray[np.int64], path: Path) -> Gr
     return build(
         links,
         np.ones(len(links), dtype=np.float32),
-        vocabulary.attributes(texts),
         NodeIds([paper.index for paper in papers]),
+        [NodeType("", len(papers), vocabulary.attributes(texts), pipeline=FeaturePipeline.of_texts(vocabulary))],
         directed=True,
-        pipeline=FeaturePipeline.of_texts(vocabulary),
     )
 
 

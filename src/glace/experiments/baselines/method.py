@@ -52,7 +52,7 @@ def check_unseen(graph: Graph, unseen: Attributes | None) -> None:
     """Raise unless unseen nodes have the attributes that the graph's nodes have."""
     if unseen is None:
         return
-    if graph.attributes is None:
+    if not graph.has_attributes:
         raise InputError(
             "the graph has no attributes, so nothing is known of a node it does not have; give it attributes, "
             "or embed its own nodes only"

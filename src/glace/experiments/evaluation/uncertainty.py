@@ -17,7 +17,6 @@ from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.node_types import TypedAttributes
 from glace.graph.split import HeldOut
 from glace.metrics import link_scores
 
@@ -126,8 +125,8 @@ def spread_correlations(embedding: Embedding, graph: Graph) -> dict[str, float]:
         raise InputError(f"{len(spread):,} Gaussians for a graph of {graph.num_nodes:,} nodes; give one for each")
     links = _links(graph)
     found = {"degree": rank_correlation(spread, links.sum(axis=1))}
-    if graph.attributes is not None:
-        found["attributes"] = rank_correlation(spread, _attribute_counts(graph.attributes))
+    if graph.has_attributes:
+        found["attributes"] = rank_correlation(spread, graph.by_type().nonzeros(slice(None)))
     if graph.labels is not None:
         for suffix, counts in _class_counts(links, graph.labels).items():
             some = counts.sum(axis=1) > 0
@@ -208,13 +207,6 @@ def _links(graph: Graph) -> sp.csr_array:
     either = sp.csr_array(graph.adjacency + graph.adjacency.T)
     either.data = np.ones(either.nnz)
     return either
-
-
-def _attribute_counts(attributes: Any) -> npt.NDArray[np.integer]:
-    if isinstance(attributes, TypedAttributes):
-        return attributes.row_sizes()
-    sparse = sp.issparse(attributes)
-    return np.asarray(np.diff(attributes.indptr) if sparse else np.count_nonzero(attributes, axis=1))
 
 
 def _class_counts(links: sp.csr_array, labels: Categories) -> dict[str, npt.NDArray[np.float64]]:
