@@ -133,7 +133,7 @@ def test_every_method_has_the_same_hidden_nodes(graph, monkeypatch):
     timed = tasks._timed
 
     def heard(method, visible, streams, unseen=None, validation=None):
-        seen.append((visible.fingerprint(), unseen.toarray().tobytes()))
+        seen.append((visible.fingerprint(), getattr(unseen, "matrix", unseen).toarray().tobytes()))
         return timed(method, visible, streams, unseen, validation)
 
     monkeypatch.setattr(tasks, "_timed", heard)

@@ -54,7 +54,7 @@ def test_certainty_falls_when_edges_are_removed(model, graph):
 def test_random_attributes_are_novel_and_hidden_nodes_are_not(graph):
     hidden = hide_nodes(graph, 0.2, Streams(0).numpy("hidden"))
     model = glace.GLACE(**SETTLED).fit(hidden.visible)
-    real = sp.csr_array(hidden.hidden)
+    real = sp.csr_array(hidden.hidden.matrix)
     random = real.copy()
     random.indices = np.random.default_rng(0).permutation(random.indices)
     like, unlike = model.novelty(real), model.novelty(random)
