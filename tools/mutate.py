@@ -1,7 +1,7 @@
 """Mutation testing: change one thing in the source, run the unit's tests, and see whether they notice.
 
-    python -m tools.mutate src/glace/storage --tests tests/storage -n 25
-    python -m tools.mutate src/glace/training --tests tests/training tests/estimators -n 25 --seconds 1200 --n-jobs 2
+    python -m tools.mutate storage -n 25
+    python -m tools.mutate training --tests tests/training tests/estimators -n 25 --seconds 1200 --n-jobs 2
 
 Mutants are sampled with a fixed random state from all places where one of these changes is possible: a comparison
 negated or moved by its boundary, plus and minus or times and divide exchanged, a number raised by one, `and` and `or`
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 NOT_COPIED = (
     ".git",
     ".venv",
@@ -241,24 +241,35 @@ def passes(place: Path, tests: Sequence[str], limit: float | None) -> bool:
     return done.returncode == 0
 
 
-def sampled(sources: Sequence[str], count: int, random_state: int) -> list[Mutant]:
-    """Return this many mutants of the files and folders, in random order."""
-    files = [
-        each
-        for name in sources
-        for each in ([ROOT / name] if name.endswith(".py") else sorted((ROOT / name).rglob("*.py")))
-    ]
-    everything = [mutant for path in files for mutant in mutants_of(path.resolve())]
+def files_of(unit: str) -> list[Path]:
+    """Return the source files of a unit: a folder or a module of src/glace, or one file by its path from there."""
+    folder = ROOT / "src" / "glace" / unit
+    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    if not all(path.is_file() for path in files):
+        sys.exit(f"no unit {unit!r} in src/glace; give a folder or a module, such as storage or fitted")
+    return files
+
+
+def tests_of(unit: str) -> str:
+    """Return where the tests of a unit are."""
+    top = Path(unit).parts[0].removesuffix(".py")
+    return next(name for name in (f"tests/{top}", f"tests/test_{top}.py") if (ROOT / name).exists())
+
+
+def sampled(units: Sequence[str], count: int, random_state: int) -> list[Mutant]:
+    """Return this many mutants of the units, in random order."""
+    everything = [mutant for unit in units for path in files_of(unit) for mutant in mutants_of(path)]
     return random.Random(random_state).sample(everything, min(count, len(everything)))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Test the mutants and print what came out; return the exit code, 1 if too few are caught."""
-    mutants = sampled(arguments.sources, arguments.n, arguments.random_state)
+    mutants = sampled(arguments.units, arguments.n, arguments.random_state)
+    tests = arguments.tests or [tests_of(unit) for unit in arguments.units]
     ends = time.monotonic() + arguments.seconds
     with tempfile.TemporaryDirectory() as folder:
         copies = Copies(Path(folder), arguments.n_jobs)
-        passed, seconds = copies.outcome(None, arguments.tests, None)
+        passed, seconds = copies.outcome(None, tests, None)
         if not passed:
             print("the tests fail without any mutant; nothing to measure")
             return 2
@@ -267,7 +278,7 @@ def run(arguments: argparse.Namespace) -> int:
         def tested(mutant: Mutant) -> bool | None:
             if time.monotonic() > ends:
                 return None
-            survived, spent = copies.outcome(mutant, arguments.tests, 3 * seconds + 10)
+            survived, spent = copies.outcome(mutant, tests, 3 * seconds + 10)
             print(f"{'SURVIVED' if survived else 'caught  '} {mutant}  ({spent:.1f} s)", flush=True)
             return not survived
 
@@ -281,8 +292,8 @@ def run(arguments: argparse.Namespace) -> int:
 def main() -> None:
     """Read the arguments, and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sources", nargs="+", help="source files or folders, from the root of the repository")
-    parser.add_argument("--tests", nargs="+", required=True, help="test files or folders that should catch the mutants")
+    parser.add_argument("units", nargs="+", help="folders or modules of src/glace, such as storage or training/loop")
+    parser.add_argument("--tests", nargs="+", help="test files or folders, if not those of the units")
     parser.add_argument("-n", type=int, default=25, help="number of mutants")
     parser.add_argument("--random-state", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=1800, help="start no mutant after this time")
