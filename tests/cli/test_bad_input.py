@@ -567,7 +567,7 @@ EMBED = ["embed", "people.glace", "-o", "out.parquet"]
 
 def test_rows_that_do_not_fit_the_model(refused, folder):
     write_csv(folder / "narrow.csv", "id,a,b", ["x,1,2"])
-    match = r"narrow\.csv: no column 'c'; the model wants its 5 attributes by name"
+    match = r"narrow\.csv: no column 'c'; the model needs its 5 attributes by name"
     refused(*EMBED, "--attributes", "narrow.csv", match=match)
     write_csv(folder / "bare.csv", "x,1,2", [])
     match = "the model was fitted on 5 attributes, but these have 2; give the same columns in the same order"

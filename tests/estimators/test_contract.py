@@ -268,7 +268,7 @@ def test_frames_are_taken_by_the_names_of_their_columns():
     ):
         np.testing.assert_allclose(model.transform(frame).mean, wanted, rtol=1e-4, atol=1e-6)
     assert list(model.transform(nodes[10:12].select("b", "a", "id")).ids) == [10, 11]
-    with pytest.raises(InputError, match="no column 'b'; the model wants its 2 attributes by name"):
+    with pytest.raises(InputError, match="no column 'b'; the model needs its 2 attributes by name"):
         model.transform(nodes.select("id", "a"))
     with pytest.raises(InputError, match="column 'c' is not among the model's 2 attributes"):
         model.transform(nodes.with_columns(c=1.0))

@@ -303,8 +303,8 @@ def test_rows_come_in_the_order_of_the_names(put, tmp_path):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("id,x,z", "n.csv: no column 'y'; the model wants its 2 attributes by name"),
-        ("x,y", "n.csv: no column 'x' but the ids; the model wants its 2 attributes by name"),
+        ("id,x,z", "n.csv: no column 'y'; the model needs its 2 attributes by name"),
+        ("x,y", "n.csv: no column 'x' but the ids; the model needs its 2 attributes by name"),
         ("id,x,z,y", "n.csv: column 'z' is not among the model's 2 attributes; remove it"),
     ],
 )

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from glace.config.config import Config, ModelConfig, RunConfig, SamplingConfig, TrainingConfig
 from glace.errors import InputError
 from glace.features.pipeline import FeaturePipeline
+from glace.features.rows import frame_rows
 from glace.fitted.embed import embed_all
 from glace.fitted.history import History, Listener
 from glace.fitted.new_nodes import are_texts, chosen_type, rows_as_trained, rows_by_type
@@ -24,7 +25,6 @@ from glace.graph.graph import Graph
 from glace.graph.node_types import NodeAttributes, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
-from glace.io.tables import frame_rows
 from glace.metrics import Calibration, PlattScaling
 from glace.model.custom_encoders import Encoder, fingerprint, split_modules
 from glace.model.inputs import NodeInputs

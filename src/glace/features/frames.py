@@ -1,8 +1,8 @@
-"""Data frames of any library as Arrow tables, their columns found by name."""
+"""Data frames of any library as Arrow tables."""
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -10,8 +10,19 @@ from glace.errors import InputError
 from glace.features.columns import RowLocator
 
 
-def arrow_table(frame: Any, name: str) -> pa.Table:
-    """A frame (pandas, polars, pyarrow) as a table, a named pandas index as its first column."""
+class ArrowStream(Protocol):
+    """A data frame of pandas, polars or any library with the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the table as an Arrow stream."""
+
+
+Frame: TypeAlias = pa.Table | ArrowStream
+"""A table that users pass: pyarrow, pandas, polars and others."""
+
+
+def arrow_table(frame: Frame, name: str) -> pa.Table:
+    """Return a data frame as an Arrow table; a named pandas index becomes the first column."""
     try:
         table = frame if isinstance(frame, pa.Table) else pa.table(frame)
     except (TypeError, ValueError, AttributeError, pa.ArrowException) as problem:
@@ -24,7 +35,7 @@ def arrow_table(frame: Any, name: str) -> pa.Table:
 
 
 def _index_first(table: pa.Table) -> pa.Table:
-    """pandas adds its index as last columns: a named one is the id, an unnamed one only row numbers."""
+    """Move a named pandas index, which holds the ids, to the front, and drop an unnamed one, which counts rows."""
     described = (table.schema.metadata or {}).get(b"pandas", b"{}")
     index = [name for name in json.loads(described).get("index_columns", []) if name in table.column_names]
     named = [name for name in index if not name.startswith("__index_level_")]
@@ -32,20 +43,20 @@ def _index_first(table: pa.Table) -> pa.Table:
 
 
 def check_names(names: Sequence[str], where: RowLocator) -> None:
-    """Raise if two columns have one name: which of them is meant cannot be known."""
+    """Raise InputError if two columns have the same name."""
     repeated = [name for place, name in enumerate(names) if name in names[:place]]
     if repeated:
         raise InputError(f"{where.name}: two columns are called {repeated[0]!r}; rename one")
 
 
 def ordered(table: pa.Table, key: str | None, names: Sequence[str], where: RowLocator) -> pa.Table:
-    """The id column, if there is one, then the named ones, which must be all there are but labels and types."""
+    """Return the id column, if any, and the named columns in their order; other columns except label and type raise."""
     given = [name for name in table.column_names if name not in (key, "label", "type")]
     missing = next((name for name in names if name not in given), None)
     if missing is not None:
         taken = " but the ids" if missing == key else ""
         raise InputError(
-            f"{where.name}: no column {missing!r}{taken}; the model wants its {len(names):,} attributes by name"
+            f"{where.name}: no column {missing!r}{taken}; the model needs its {len(names):,} attributes by name"
         )
     strange = next((name for name in given if name not in names), None)
     if strange is not None:

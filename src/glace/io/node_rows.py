@@ -11,12 +11,12 @@ import scipy.sparse as sp
 
 from glace.categories import Categories
 from glace.features.columns import Contents, RowLocator, are_sparse_rows, dense_of, ids_of, sparse_rows_of
+from glace.features.rows import attribute_columns, id_column
 from glace.graph.attributes import checked_matrix
 from glace.ids import NodeIds
 from glace.io.folder import FolderWriter
 from glace.io.svmlight import categories_of, svmlight_pieces
 from glace.io.table_file import SVMLIGHT, TABLES, TableFile, ending_of, summary, table_pieces
-from glace.io.tables import attribute_columns, id_column
 from glace.sparse import index_width_of
 from glace.storage.files import existing
 

@@ -13,6 +13,7 @@ from glace.errors import InputError
 from glace.features.columns import parses
 from glace.features.frames import ordered
 from glace.features.pipeline import FeaturePipeline, Kinds, worded_columns
+from glace.features.rows import Rows, pipeline_rows
 from glace.graph.graph import Graph
 from glace.ids import NodeIds, integers_of
 from glace.io.folder import is_folder, read_folder
@@ -31,14 +32,12 @@ from glace.io.table_file import (
 )
 from glace.io.tables import (
     NodeTable,
-    Rows,
     attribute_table,
     check_choices,
     check_missing,
     check_mixed,
     edge_table,
     join,
-    recipe_rows,
     text_rows,
     text_table,
 )
@@ -184,7 +183,7 @@ def read_rows(
         return Rows(*text_rows(file.table, file.where))
     _check_named(file, mixed)
     if pipeline is not None and pipeline.suits(file.table.column_names):
-        return recipe_rows(file.table, file.ids[0], pipeline, file.where)
+        return pipeline_rows(file.table, file.ids[0], pipeline, file.where)
     table = file.table if names is None or not file.named else ordered(file.table, file.ids[0], names, file.where)
     nodes = attribute_table(table, file.where)
     if nodes.attributes is None:

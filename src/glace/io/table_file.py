@@ -13,8 +13,9 @@ import pyarrow.parquet
 from glace.errors import InputError
 from glace.features.columns import RowLocator, parses
 from glace.features.frames import check_names
+from glace.features.rows import id_column
 from glace.ids import integers_of, is_integer_text
-from glace.io.tables import edge_columns, id_column, text_column
+from glace.io.tables import edge_columns, text_column
 from glace.io.text_file import TextFile, one_line
 from glace.storage.files import existing
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,9 @@ from glace.features.columns import (
     sparse_rows_of,
     weights_of,
 )
-from glace.features.frames import arrow_table, ordered
-from glace.features.pipeline import Count, FeaturePipeline, Kinds, distinct_columns
+from glace.features.frames import arrow_table
+from glace.features.pipeline import FeaturePipeline, Kinds, distinct_columns
+from glace.features.rows import attribute_columns, id_column
 from glace.features.text import TextVocabulary
 from glace.graph.graph import CleaningReport, Graph, build
 from glace.graph.node_types import NodeType
@@ -55,14 +56,6 @@ class NodeTable:
     pipeline: FeaturePipeline | None = None
     attribute_names: tuple[str, ...] | None = None
     cleaning_report: CleaningReport = field(default_factory=CleaningReport)
-
-
-class Rows(NamedTuple):
-    """New nodes: their ids, a matrix of attributes or a list of texts, and what could not be told of mixed columns."""
-
-    ids: NodeIds
-    values: Any
-    counts: tuple[Count, ...] = ()
 
 
 def from_tables(
@@ -167,13 +160,6 @@ def edge_columns(names: Sequence[str], where: RowLocator) -> list[str]:
     return list(names)
 
 
-def id_column(names: Sequence[str], where: RowLocator) -> str:
-    """Name of the column that holds a node table's ids: `id`, else the first."""
-    if not names:
-        raise InputError(f"{where.name}: no columns; wanted an id column and others")
-    return "id" if "id" in names else names[0]
-
-
 def text_column(names: Sequence[str], where: RowLocator) -> str:
     """Name of the column that holds a text table's texts: `text`, else the only other one."""
     others = [name for name in names if name not in (id_column(names, where), "label", "type")]
@@ -183,11 +169,6 @@ def text_column(names: Sequence[str], where: RowLocator) -> str:
         shown = ", ".join(repr(name) for name in names)
         raise InputError(f"{where.name}: wanted an id and a text column, but there are {shown}; name it text")
     return others[0]
-
-
-def attribute_columns(names: Sequence[str], where: RowLocator) -> list[str]:
-    """Names of the columns of a node table that hold attributes."""
-    return [name for name in names if name not in (id_column(names, where), "label", "type")]
 
 
 def attribute_table(
@@ -218,37 +199,6 @@ def check_plain_columns(table: pa.Table, columns: list[str], where: RowLocator) 
     """Raise on sparse rows, whose columns have no names and so no kinds."""
     if are_sparse_rows(table.schema, columns):
         raise InputError(f"{where.name}: these are sparse rows, all of them numbers; leave the kinds of columns out")
-
-
-def frame_rows(frame: Any, names: Sequence[str] | None, pipeline: FeaturePipeline | None = None) -> Rows:
-    """Ids and attributes of a frame of new nodes, its columns in the order of `names`.
-
-    The ids are the column `id`, or the only one that is no attribute; without names only `id` can be told, and
-    without ids they are 0, 1, ... With a `pipeline` the columns are its own.
-    """
-    table, where = arrow_table(frame, "attributes"), RowLocator("attributes")
-    if pipeline is not None and pipeline.suits(table.column_names):
-        known = {*pipeline.table_names, *pipeline.dropped, "label", "type"}
-        others = [name for name in table.column_names if name not in known]
-        return recipe_rows(table, "id" if "id" in others else others[0] if len(others) == 1 else None, pipeline, where)
-    others = [name for name in table.column_names if name not in (names or ()) and name not in ("label", "type")]
-    key = "id" if "id" in others else others[0] if names is not None and len(others) == 1 else None
-    columns = list(names) if names is not None else [name for name in others if name != key]
-    chosen = ordered(table, key, columns, where)
-    return Rows(_own_ids(chosen, key, where), matrix_of(chosen, columns, where))
-
-
-def _own_ids(table: pa.Table, key: str | None, where: RowLocator) -> NodeIds:
-    return NodeIds.numbered(table.num_rows) if key is None else distinct(ids_of(table, key, where), where)
-
-
-def recipe_rows(table: pa.Table, key: str | None, pipeline: FeaturePipeline, where: RowLocator) -> Rows:
-    """New nodes by a pipeline; texts stay texts, where there is nothing else."""
-    chosen = pipeline.chosen(table, key, where)
-    ids = _own_ids(chosen, key, where)
-    if pipeline.vocabulary is not None:
-        return Rows(ids, pipeline.texts(chosen, where), pipeline.counts(chosen))
-    return Rows(ids, *pipeline.mixed(chosen, where))
 
 
 def text_table(table: pa.Table, where: RowLocator) -> NodeTable:
