@@ -97,12 +97,12 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["table-9"], "there is no experiment 'table-9'; there are table-2, table-3, "),
+        (["table-9"], "there is no experiment 'table-9'; choose from table-2, table-3, "),
         (
             ["--methods", ", "],
             "--methods needs names with commas between them, not ', '; leave it out for all",
         ),
-        (["--methods", "lace,gcn"], "there is no method 'gcn'; there are attributes, "),
+        (["--methods", "lace,gcn"], "there is no method 'gcn'; choose from attributes, "),
         (["--datasets", "karate"], "no dataset 'karate'; there are wordnet-nouns, "),
         (["--seeds", "0"], "the number of seeds must be at least 1, not 0"),
         (["--limit", "0"], "--limit must be a number of hours above 0, not 0"),
@@ -120,7 +120,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(refused, data, arguments
 def test_a_file_cannot_hold_the_results(data, folder, capsys):
     command = ["reproduce", "table-2", "--datasets", "cora-ml", "--data-dir", str(data), "-o", "edges.csv"]
     assert run(command) == 2
-    assert "edges.csv is a file; name a folder to put records and report into" in capsys.readouterr().err
+    assert "edges.csv is a file; name a folder for records and report" in capsys.readouterr().err
 
 
 def test_missing_data_are_named_with_a_way_to_get_them(refused, data, monkeypatch):
@@ -161,5 +161,5 @@ def test_a_damaged_file_of_records_is_named(glace, data, processes, folder, caps
     (folder / "results").mkdir()
     (folder / "results" / "records.jsonl").write_text("oh\n")
     assert run(["reproduce", "table-2", "--datasets", "cora-ml", "--data-dir", str(data), "-o", "results"]) == 2
-    assert re.search(r"records\.jsonl, line 1, is no record .*; mend or remove it", capsys.readouterr().err)
+    assert re.search(r"records\.jsonl, line 1: not JSON .*; correct or delete that line", capsys.readouterr().err)
     assert processes.started == []

@@ -105,8 +105,8 @@ def test_a_record_has_the_key_of_its_run():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["table-9"],), "there is no experiment 'table-9'; there are table-2, .*, uncertainty"),
-        ((["table-2"], None, ["gcn"]), "there is no method 'gcn'; there are attributes, deepwalk, .*, glace"),
+        ((["table-9"],), "there is no experiment 'table-9'; choose from table-2, .*, uncertainty"),
+        ((["table-2"], None, ["gcn"]), "there is no method 'gcn'; choose from attributes, deepwalk, .*, glace"),
         ((["table-2"], None, None, 0), "the number of seeds must be at least 1, not 0"),
     ],
 )

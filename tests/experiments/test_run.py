@@ -1,6 +1,7 @@
 """A grid: what is finished is never done again, whatever became of the process that did it."""
 
 import json
+import lzma
 import os
 import signal
 import subprocess
@@ -13,17 +14,17 @@ import pytest
 
 import glace
 from glace.errors import FormatError, InputError
-from glace.experiments.grid import Run, key_of
+from glace.experiments.grid import Run
+from glace.experiments.record_file import COMPRESSED, RECORDS, RecordFile, key_of
 from glace.experiments.run import (
     FINAL,
-    RECORDS,
     TOO_LARGE,
-    Place,
-    Records,
-    Tidings,
+    FinishedRun,
+    GridOptions,
     check_folder,
     command,
-    perform,
+    finished_keys,
+    run_grid,
 )
 from glace.experiments.tasks import Evaluation
 
@@ -47,53 +48,75 @@ def record_of(run, status="done", **more):
 # The file of records
 
 
+def read(folder):
+    return [line.record for line in RecordFile(folder).read()]
+
+
+def finished(folder):
+    return finished_keys(RecordFile(folder))
+
+
 def test_records_are_appended_and_read_back(tmp_path):
-    records = Records(tmp_path / RECORDS)
+    records = RecordFile(tmp_path)
     assert records.read() == []
-    assert records.finished() == set()
+    assert finished(tmp_path) == set()
     written = [record_of(run, reason="naïve, 中\n") for run in RUNS[:3]]
     for record in written:
         records.append(record)
-    assert Records(tmp_path / RECORDS).read() == written
+    assert read(tmp_path) == written
     assert len((tmp_path / RECORDS).read_text(encoding="utf-8").splitlines()) == 3
-    assert records.finished() == {run.key() for run in RUNS[:3]}
+    assert finished(tmp_path) == {run.key() for run in RUNS[:3]}
+
+
+def test_compressed_records_come_first(tmp_path):
+    records = RecordFile(tmp_path)
+    for run in RUNS[:2]:
+        records.append(record_of(run))
+    (tmp_path / COMPRESSED).write_bytes(lzma.compress((tmp_path / RECORDS).read_bytes()))
+    (tmp_path / RECORDS).unlink()
+    records.append(record_of(RUNS[2]))
+    assert read(tmp_path) == [record_of(run) for run in RUNS[:3]]
+    (tmp_path / COMPRESSED).write_bytes(b"damaged")
+    with pytest.raises(FormatError, match=r"cannot decompress .*records\.jsonl\.xz.*; restore the file"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize("status", ["done", "timeout", "memory", "unsupported", "failed"])
 def test_only_a_failure_is_tried_again(tmp_path, status):
-    records = Records(tmp_path / RECORDS)
-    records.append(record_of(RUNS[0], status))
-    assert records.finished() == ({RUNS[0].key()} if status in FINAL else set())
+    RecordFile(tmp_path).append(record_of(RUNS[0], status))
+    assert finished(tmp_path) == ({RUNS[0].key()} if status in FINAL else set())
     assert (status in FINAL) == (status != "failed")
 
 
 @pytest.mark.parametrize("left", [1, 10, 60])
 def test_half_a_line_is_cut_off(tmp_path, left):
     path = tmp_path / RECORDS
-    records = Records(path)
+    records = RecordFile(tmp_path)
     for run in RUNS[:2]:
         records.append(record_of(run))
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:left])
-    again = Records(path)
+    records.drop_partial_line()
     assert path.read_bytes() == whole
-    again.append(record_of(RUNS[2]))
-    assert again.finished() == {run.key() for run in RUNS[:3]}
+    records.append(record_of(RUNS[2]))
+    assert finished(tmp_path) == {run.key() for run in RUNS[:3]}
 
 
 def test_a_line_without_its_end_alone_in_the_file_goes_too(tmp_path):
-    path = tmp_path / RECORDS
-    path.write_bytes(b'{"kind": "eval')
-    assert Records(path).read() == []
-    assert path.read_bytes() == b""
+    (tmp_path / RECORDS).write_bytes(b'{"kind": "eval')
+    records = RecordFile(tmp_path)
+    assert records.read() == []
+    assert records.has_partial_line
+    records.drop_partial_line()
+    assert (tmp_path / RECORDS).read_bytes() == b""
 
 
 @pytest.mark.parametrize("line", ["not json", "[1, 2]", "3"])
 def test_a_bad_line_is_named(tmp_path, line):
-    path = tmp_path / RECORDS
-    path.write_text(json.dumps(record_of(RUNS[0])) + "\n" + line + "\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"records\.jsonl, line 2, is no record.*; mend or remove it"):
-        Records(path).finished()
+    text = json.dumps(record_of(RUNS[0])) + "\n" + line + "\n"
+    (tmp_path / RECORDS).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"records\.jsonl, line 2: .*; correct or delete that line"):
+        finished(tmp_path)
 
 
 # Grids, with processes that only pretend
@@ -128,19 +151,19 @@ def pretend(monkeypatch):
 
 
 def performed(folder, runs=RUNS, **options):
-    """Make the runs; gives what was told, and the records."""
-    told: list[Tidings] = []
-    place = Place(folder, **{"data_dir": None, "limit_seconds": 60.0} | options)
-    perform(runs, place, told.append)
-    return told, Records(folder / RECORDS).read()
+    """Make the runs; returns what the listener received, and the records."""
+    received: list[FinishedRun] = []
+    grid_options = GridOptions(folder, **{"data_dir": None, "limit_seconds": 60.0} | options)
+    run_grid(runs, grid_options, received.append)
+    return received, read(folder)
 
 
-def test_every_run_is_made_and_told_of_in_order(tmp_path, pretend):
+def test_every_run_is_made_and_received_of_in_order(tmp_path, pretend):
     processes = pretend()
-    told, records = performed(tmp_path / "new" / "folder")
-    assert [each.run for each in told] == RUNS
-    assert [(each.done, each.total) for each in told] == [(number, 8) for number in range(1, 9)]
-    assert records == [each.record for each in told]
+    received, records = performed(tmp_path / "new" / "folder")
+    assert [each.run for each in received] == RUNS
+    assert [(each.done, each.total) for each in received] == [(number, 8) for number in range(1, 9)]
+    assert records == [each.record for each in received]
     for run, record in zip(RUNS, records, strict=True):
         again = f"glace evaluate link-prediction {run.dataset} --method {run.evaluation.method} --seed {record['seed']}"
         assert record["provenance"]["command"] == again, "what makes that run again"
@@ -153,10 +176,10 @@ def test_what_is_finished_is_not_done_again(tmp_path, pretend):
     pretend()
     performed(tmp_path, RUNS[:3])
     processes = pretend()
-    told, records = performed(tmp_path)
+    received, records = performed(tmp_path)
     assert len(processes.started) == 5
-    assert [each.run for each in told] == RUNS[3:]
-    assert told[0].done == 4
+    assert [each.run for each in received] == RUNS[3:]
+    assert received[0].done == 4
     assert len(records) == 8
     processes = pretend()
     assert performed(tmp_path) == ([], records)
@@ -206,49 +229,48 @@ def test_what_a_method_cannot_do_is_noted_without_a_process(tmp_path, pretend):
     assert record["status"] == "unsupported"
     assert record["reason"].startswith("node2vec knows a node by its edges")
     assert record["hidden_share"] == 0.5
-    assert Records(tmp_path / RECORDS).finished() == {run.key()}
+    assert finished(tmp_path) == {run.key()}
 
 
 def test_several_at_a_time_make_the_same_records(tmp_path, pretend):
     pretend()
-    told, records = performed(tmp_path, jobs=3)
-    assert sorted(each.done for each in told) == list(range(1, 9))
+    received, records = performed(tmp_path, parallel_runs=3)
+    assert sorted(each.done for each in received) == list(range(1, 9))
     assert {key_of(record) for record in records} == {run.key() for run in RUNS}
     assert len(records) == 8
 
 
 def test_an_interrupt_stops_the_grid_and_keeps_what_is_done(tmp_path, pretend):
     processes = pretend()
-    told = []
+    received = []
 
-    def interrupted(tidings):
-        told.append(tidings)
-        if len(told) == 3:
+    def interrupted(ended):
+        received.append(ended)
+        if len(received) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        perform(RUNS, Place(tmp_path, None, 60.0), interrupted)
-    finished = Records(tmp_path / RECORDS).finished()
-    assert 3 <= len(finished) <= 4, "the one that had begun may end"
-    assert len(processes.started) == len(finished)
+        run_grid(RUNS, GridOptions(tmp_path, None, 60.0), interrupted)
+    assert 3 <= len(finished(tmp_path)) <= 4, "the one that had begun may end"
+    assert len(processes.started) == len(finished(tmp_path))
 
 
 def test_the_command_of_a_run_says_all_that_makes_it():
     wanted = Evaluation("induction", "glace", 3, hidden_share=0.5)
-    place = Place(Path("out"), Path("data"), 60.0)
+    place = GridOptions(Path("out"), Path("data"), 60.0)
     assert command(Run("dblp", wanted), place) == [
         "evaluate", "induction", "dblp", "--method", "glace", "--seed", "3", "--hidden-share", "0.5",
         "--data-dir", "data",
     ]  # fmt: skip
     wanted = Evaluation("link-prediction", "lace", split=Path("some/split.npz"))
-    assert command(Run("dblp", wanted), Place(Path("out"), None, 60.0))[-2:] == ["--split", "some/split.npz"]
+    assert command(Run("dblp", wanted), GridOptions(Path("out"), None, 60.0))[-2:] == ["--split", "some/split.npz"]
 
 
 def test_a_folder_cannot_be_a_file(tmp_path):
     (tmp_path / "taken").write_text("")
     check_folder(tmp_path)
     check_folder(tmp_path / "new")
-    with pytest.raises(InputError, match="taken is a file; name a folder to put records and report into"):
+    with pytest.raises(InputError, match="taken is a file; name a folder for records and report"):
         check_folder(tmp_path / "taken")
 
 

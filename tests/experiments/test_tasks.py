@@ -41,7 +41,7 @@ BY_TASK = {
     "convergence": {"curve", "split"},
     "visualization": {"silhouette", "points", "classes", "class_names"},
     "uncertainty": {
-        "split", "auc", "ap", "variance_term", "without_most_uncertain", "spread_correlation", "auc_without_dimensions",
+        "split", "auc", "ap", "by_spread", "without_most_uncertain", "spread_correlation", "auc_without_dimensions",
         "droppable_share",
     },
 }  # fmt: skip

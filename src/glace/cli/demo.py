@@ -119,7 +119,7 @@ def _write(model: "GLACE", graph: "Graph", files: list[Path], random_state: int,
 
 
 def _draw(model: "GLACE", graph: "Graph", path: Path, random_state: int, screen: Screen) -> None:
-    from glace.experiments.report.map import draw_map
+    from glace.experiments.report.plots import draw_map
     from glace.queries.layout import layout
 
     assert graph.labels is not None

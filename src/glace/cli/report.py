@@ -12,11 +12,11 @@ from glace.cli.screen import Screen, file_size
 def report(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="Folder with the records.jsonl of `glace evaluate` or `reproduce`."),
+        typer.Argument(metavar="DIR", help="Folder with the records.jsonl (or .jsonl.xz) of `glace reproduce`."),
     ],
     quiet: Quiet = False,
 ) -> None:
-    """Draw records as report.html (one file), report.md and plots/*.png in the same folder; runs nothing."""
+    """Draw the records of a folder as report.md with plots/*.png, and as one file report.html; runs nothing."""
     from glace.experiments.report.write import write_report
 
     files = write_report(folder)

@@ -12,7 +12,7 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.experiments.grid import Run
-    from glace.experiments.run import Tidings
+    from glace.experiments.run import FinishedRun
 
 
 def reproduce(
@@ -40,7 +40,7 @@ def reproduce(
     """Measure the paper's tables and figures, ours beside theirs; an interrupted grid goes on where it was."""
     from glace.experiments.grid import EXPERIMENTS, runs
     from glace.experiments.report.write import write_report
-    from glace.experiments.run import Place, check_folder, perform
+    from glace.experiments.run import GridOptions, check_folder, run_grid
 
     screen = Screen(quiet)
     names = list(EXPERIMENTS) if not what or what == ["all"] else what
@@ -50,10 +50,10 @@ def reproduce(
     _check_at_hand(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
     with screen.grid(len(grid)) as bar:
 
-        def told(tidings: "Tidings") -> None:
-            bar(tidings.done, _line(tidings))
+        def listener(finished: "FinishedRun") -> None:
+            bar(finished.done, _line(finished))
 
-        perform(grid, Place(output, data_dir, limit * 3600, jobs), told)
+        run_grid(grid, GridOptions(output, data_dir, limit * 3600, jobs), listener)
     for path in (path for path in write_report(output) if path.suffix != ".png"):
         screen.say(f"wrote {path} ({file_size(path)})")
 
@@ -100,8 +100,8 @@ def _check_at_hand(names: list[str], data_dir: Path | None, screen: Screen) -> N
         )
 
 
-def _line(tidings: "Tidings") -> str:
-    record = tidings.record
+def _line(finished: "FinishedRun") -> str:
+    record = finished.record
     figures = {
         "AUC": record.get("auc"),
         "micro-F1 at 10 %": (record.get("micro_f1") or {}).get("0.1"),
@@ -109,4 +109,4 @@ def _line(tidings: "Tidings") -> str:
     }
     said = "".join(f"  {name} {value:.4f}" for name, value in figures.items() if value is not None)
     ending = said if record["status"] == "done" else f"  {record['status']}: {record['reason']}"
-    return f"{tidings.run.text()}{ending}  ({record['seconds']:.0f} s)"
+    return f"{finished.run.text()}{ending}  ({record['seconds']:.0f} s)"

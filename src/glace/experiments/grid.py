@@ -6,6 +6,7 @@ from pathlib import Path
 
 from glace.errors import InputError
 from glace.experiments.methods import METHODS
+from glace.experiments.record_file import key_of
 from glace.experiments.tasks import SPLITTING, Evaluation
 
 CITATIONS = ("cora-ml", "citeseer", "dblp", "pubmed")
@@ -15,7 +16,7 @@ PLAIN = tuple(name for name in METHODS if not name.endswith(("-first", "-second"
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure: its task, and what it is made of where nothing else is asked for."""
+    """A table or figure of the paper: its task, and the default datasets, methods, seeds and hidden shares."""
 
     task: str
     datasets: tuple[str, ...]
@@ -38,7 +39,7 @@ EXPERIMENTS = {
     "figure-3": Experiment(
         "visualization",
         CITATIONS,
-        tuple(name for name in PLAIN if name != "deepwalk"),  # whose picture is node2vec's
+        tuple(name for name in PLAIN if name != "deepwalk"),  # its picture is that of node2vec
         1,
     ),
     "uncertainty": Experiment("uncertainty", CITATIONS, ("graph2gauss", "glace-published", "glace"), 1),
@@ -52,29 +53,27 @@ class Run:
     dataset: str
     evaluation: Evaluation
 
+    def record(self) -> dict[str, object]:
+        """Return the fields of a record that identify the run."""
+        wanted = self.evaluation
+        return {
+            "task": wanted.task,
+            "dataset": self.dataset,
+            "method": wanted.method,
+            "seed": wanted.seed,
+            "split": wanted.split.name if wanted.split else "random",
+            "hidden_share": wanted.hidden_share,
+        }
+
     def key(self) -> tuple[object, ...]:
-        """What tells it from other runs; equal to `key_of` its record."""
-        split = self.evaluation.split.name if self.evaluation.split else "random"
-        return (
-            self.evaluation.task,
-            self.dataset,
-            self.evaluation.method,
-            self.evaluation.seed,
-            self.evaluation.hidden_share,
-            split,
-        )
+        """Return what identifies the run, as `key_of` its record does."""
+        return key_of(self.record())
 
     def text(self) -> str:
-        """In words, for a line on the screen."""
+        """Describe the run in one line."""
         share = self.evaluation.hidden_share
         hidden = "" if share is None else f", {share:.0%} hidden"
         return f"{self.evaluation.task} {self.dataset} {self.evaluation.method}{hidden}, seed {self.evaluation.seed}"
-
-
-def key_of(record: dict[str, object]) -> tuple[object, ...]:
-    """The key of the run that made a record."""
-    names = ("task", "dataset", "method", "seed", "hidden_share")
-    return (*(record.get(name) for name in names), record.get("split") or "random")
 
 
 def runs(
@@ -84,10 +83,10 @@ def runs(
     seeds: int | None = None,
     split: Path | None = None,
 ) -> list[Run]:
-    """All runs of these experiments, each once; what is not given is as in the paper."""
+    """Return the runs of these experiments without repetition; arguments replace the defaults of each experiment."""
     _check(names, methods, seeds)
     found: dict[tuple[object, ...], Run] = {}
-    # Seeds go round last: an interrupted grid has something of everything.
+    # Seeds are the outer loop: an interrupted grid then has some runs of every kind.
     for seed in range(seeds or max(EXPERIMENTS[name].seeds for name in names)):
         for name in names:
             experiment = EXPERIMENTS[name]
@@ -118,6 +117,6 @@ def _check(names: Sequence[str], methods: Sequence[str] | None, seeds: int | Non
     for kind, given, known in (("experiment", names, EXPERIMENTS), ("method", methods or (), METHODS)):
         for each in given:
             if each not in known:
-                raise InputError(f"there is no {kind} {each!r}; there are {', '.join(known)}")
+                raise InputError(f"there is no {kind} {each!r}; choose from {', '.join(known)}")
     if seeds is not None and seeds < 1:
         raise InputError(f"the number of seeds must be at least 1, not {seeds}")

@@ -267,7 +267,7 @@ def test_all_of_it_goes_into_a_record():
     assert read.pop("provenance") == {}
     assert read == first, "plain values, unchanged"
     assert list(first) == [
-        "variance_term", "without_most_uncertain", "spread_correlation", "auc_without_dimensions", "droppable_share",
+        "by_spread", "without_most_uncertain", "spread_correlation", "auc_without_dimensions", "droppable_share",
     ]  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_a_picture_shows_labelled_nodes_only_and_not_too_many(monkeypatch):
     values = picture.values()
     assert values["class_names"] == ["a", "b", "c"]
     assert values["classes"] == picture.classes.tolist()
-    np.testing.assert_allclose(values["points"], picture.positions, atol=5e-4)
+    np.testing.assert_allclose(values["points"], picture.positions, atol=1e-3 * abs(picture.positions).max())
     assert values["silhouette"] == picture.silhouette
 
 

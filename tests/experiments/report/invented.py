@@ -85,7 +85,7 @@ def certainty(dataset: str, method: str, seed: int = 0) -> dict[str, Any]:
         dataset,
         method,
         seed,
-        variance_term={"tenth": tenths, "auc": falling, "ap": falling, "edge_share": shares, "spread": shares},
+        by_spread={"tenth": tenths, "auc": falling, "ap": falling, "edge_share": shares, "spread": shares},
         without_most_uncertain={"left_out": shares, "auc": falling[::-1], "ap": falling[::-1]},
         spread_correlation={"degree": -0.25, "attributes": 0.4, "class_entropy_in_2_hops": None},
         auc_without_dimensions={"dropped": shares, "widest_first": falling, "at_random": falling},

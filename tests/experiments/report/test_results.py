@@ -6,14 +6,14 @@ import statistics
 import pytest
 
 from glace.errors import InputError
-from glace.experiments.report.results import grouped, measured, read_results
+from glace.experiments.report.results import grouped, mean_score, read_results
 from tests.experiments.report.invented import certainty, cloud, links, record, write
 
 
 def test_mean_and_deviation_over_seeds(tmp_path):
     values = [0.91, 0.95, 0.96]
     folder = write(tmp_path, [links(seed=seed, auc=auc) for seed, auc in enumerate(values)])
-    found = measured(read_results(folder).runs, "auc")
+    found = mean_score(read_results(folder).runs, "auc")
     assert found is not None
     assert found.mean == pytest.approx(sum(values) / 3)
     assert found.deviation == pytest.approx(statistics.stdev(values))
@@ -21,14 +21,14 @@ def test_mean_and_deviation_over_seeds(tmp_path):
 
 
 def test_one_seed_has_no_deviation(tmp_path):
-    found = measured(read_results(write(tmp_path, [links()])).runs, "auc")
+    found = mean_score(read_results(write(tmp_path, [links()])).runs, "auc")
     assert found is not None
     assert found.deviation is None
 
 
 def test_runs_that_are_not_done_are_in_no_average(tmp_path):
     records = [links(auc=0.9), links(seed=1, auc=0.1, status="timeout", reason="5 hours")]
-    found = measured(read_results(write(tmp_path, records)).runs, "auc")
+    found = mean_score(read_results(write(tmp_path, records)).runs, "auc")
     assert found is not None
     assert (found.mean, found.count) == (0.9, 1)
 
@@ -45,7 +45,7 @@ def test_runs_that_are_not_done_are_in_no_average(tmp_path):
 )
 def test_a_later_record_replaces_an_earlier_one_of_the_same_thing(tmp_path, other, kept):
     results = read_results(write(tmp_path, [links(auc=0.9), links(auc=0.8, **other)]))
-    assert [run.values["auc"] for run in results.runs] == kept
+    assert [run.get("auc") for run in results.runs] == kept
     assert any("replaced" in notice for notice in results.notices) == (len(kept) == 1)
 
 
@@ -60,13 +60,13 @@ def test_a_failed_run_that_is_done_again_is_done(tmp_path):
 
 
 @pytest.mark.parametrize("half", ['{"kind": "evalu', '{"kind": "evaluation", "method": "\u00e9'.encode()[:-1]])
-def test_a_half_written_last_line_is_ignored_with_a_notice(tmp_path, half):
+def test_a_unfinished_last_line_is_ignored_with_a_notice(tmp_path, half):
     folder = write(tmp_path, [links()])
     with (folder / "records.jsonl").open("ab") as file:
         file.write(half if isinstance(half, bytes) else half.encode())
     results = read_results(folder)
     assert len(results.runs) == 1
-    assert any("half written" in notice for notice in results.notices)
+    assert any("unfinished" in notice for notice in results.notices)
 
 
 def test_a_last_line_without_its_end_counts_if_it_is_whole(tmp_path):
@@ -79,27 +79,36 @@ def test_a_last_line_without_its_end_counts_if_it_is_whole(tmp_path):
     ("line", "message"),
     [
         ('{"kind": ', "line 2: not JSON"),
-        ("[1, 2]", "line 2: wanted a JSON object, found list"),
+        ("[1, 2]", "line 2: expected a JSON object, found list"),
         ('{"auc": NaN}', "line 2: NaN is not a number"),
         ("\udcff", "line 2: not UTF-8"),
-        (json.dumps(links(auc=98.5)), "line 2: .*'auc' to be a number between 0 and 1, not 98.5"),
-        (json.dumps(links(auc=None)), "line 2: .*'auc' to be a number between 0 and 1, not None"),
-        (json.dumps(links(status="lost")), "line 2: .*'status' to be one of done, timeout, .* not 'lost'"),
-        (json.dumps(links() | {"seed": "a"}), "line 2: .*'seed' to be a whole number, not 'a'"),
-        (json.dumps(links(split=[1])), "line 2: .*'split' to be the name of a split"),
-        (json.dumps(links(options=3)), "line 2: .*'options' to be an object, not 3"),
+        (json.dumps(links(auc=98.5)), "line 2: .*'auc': Input should be less than or equal to 1, not 98.5"),
+        (json.dumps(links(auc=None)), "line 2: .*'auc': Input should be a valid number, not None"),
+        (json.dumps(links(status="lost")), "line 2: .*'status': Input should be 'done', 'timeout', .*, not 'lost'"),
+        (json.dumps(links() | {"seed": "a"}), "line 2: .*'seed': Input should be a valid integer, not 'a'"),
+        (json.dumps(links(split=[1])), "line 2: .*'split': Input should be a valid string, not .1."),
+        (json.dumps(links(options=3)), "line 2: .*'options': Input should be .* object, not 3"),
         (json.dumps(cloud("dblp", "glace", 1.0) | {"classes": [0]}), "line 2: .*not 1 for 90"),
-        (json.dumps(record("node-classification", micro_f1_trials={"a": [1]})), "line 2: .*share of labels"),
-        (json.dumps(record("convergence", curve=[[1, 2, 3]])), r"line 2: .*a list of \[seconds, AUC\]"),
+        (
+            json.dumps(record("node-classification", micro_f1_trials={"a": [1]})),
+            "'micro_f1_trials.a.*': Input should be a valid number",
+        ),
+        (
+            json.dumps(record("convergence", curve=[[1, 2, 3]])),
+            r"'curve.0': Tuple should have at most 2 items",
+        ),
         (
             json.dumps(record("convergence", curve=[[1, 0.5]], seconds=None)),
-            r"needs 'seconds' to be a number",
+            r"'seconds': Input should be a valid number, not None",
         ),
         (
-            json.dumps(certainty("a", "b") | {"variance_term": {"tenth": [1], "auc": []}}),
+            json.dumps(certainty("a", "b") | {"by_spread": {"tenth": [1], "auc": []}}),
             "line 2: .*equal length",
         ),
-        (json.dumps(certainty("a", "b") | {"droppable_share": {"x": "y"}}), "line 2: .*numbers by name"),
+        (
+            json.dumps(certainty("a", "b") | {"droppable_share": {"x": "y"}}),
+            "'droppable_share.x': Input should be a valid number",
+        ),
     ],
 )
 def test_any_other_bad_line_is_named(tmp_path, line, message):
@@ -108,14 +117,14 @@ def test_any_other_bad_line_is_named(tmp_path, line, message):
     with pytest.raises(InputError, match=message) as caught:
         read_results(tmp_path)
     assert "records.jsonl" in str(caught.value)
-    assert "mend or delete" in str(caught.value)
+    assert "correct or delete" in str(caught.value)
 
 
 def test_no_records_is_said(tmp_path):
-    with pytest.raises(InputError, match="no file .*records.jsonl; wanted records"):
+    with pytest.raises(InputError, match="has no records.jsonl or records.jsonl.xz; run"):
         read_results(tmp_path)
     (tmp_path / "records.jsonl").write_text('{"kind": "fit"}\n')
-    with pytest.raises(InputError, match="holds no evaluation; run `glace evaluate`"):
+    with pytest.raises(InputError, match="holds no evaluation; run `glace reproduce`"):
         read_results(tmp_path)
 
 

@@ -39,7 +39,7 @@ def uncertainty(
     curves = dropped_dimensions(embedding, held_out, generator)
     certain = {} if embedding.certainty is None else certainty_scores(embedding, held_out, generator)
     return {
-        "variance_term": scores_by_spread(embedding, held_out, generator),
+        "by_spread": scores_by_spread(embedding, held_out, generator),
         "without_most_uncertain": scores_without_most_uncertain(embedding, held_out, generator),
         **certain,
         "spread_correlation": spread_correlations(embedding, graph),

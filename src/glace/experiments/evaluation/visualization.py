@@ -1,7 +1,7 @@
-"""Visualization: the means in two dimensions, and how far apart the classes lie there."""
+"""Visualization: the means in two dimensions, and how well the classes separate there."""
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from glace.queries.layout import layout
 from glace.rng import Streams
 
 MOST_NODES = 3000
-"""Nodes in a picture: more do not show, and a silhouette takes the square of their number."""
+"""Most nodes of a picture: more cannot be seen, and the time of a silhouette grows with their square."""
 
 
 @dataclass(frozen=True)
@@ -27,31 +27,32 @@ class Visualization:
     class_names: tuple[str, ...]
     silhouette: float
 
-    def values(self) -> dict[str, Any]:
-        """Under the names records have; positions to three digits after the point."""
+    def values(self) -> dict[str, object]:
+        """Return the fields of a record; positions keep a thousandth of their range, which is all a picture shows."""
+        digits = 2 - math.floor(math.log10(max(float(abs(self.positions).max()), 1e-9)))
         return {
             "silhouette": self.silhouette,
-            "points": self.positions.round(3).tolist(),
+            "points": self.positions.round(max(digits, 0)).tolist(),
             "classes": self.classes.tolist(),
             "class_names": list(self.class_names),
         }
 
 
-def visualization(embedding: Embedding, labels: Categories | None, *, seed: int = 0, threads: int = 1) -> Visualization:
-    """t-SNE of the means of the labelled nodes, at most 3,000 of them drawn evenly; the labels only colour it."""
+def visualization(embedding: Embedding, labels: Categories | None, *, seed: int = 0, n_jobs: int = 1) -> Visualization:
+    """Return the t-SNE of the means of at most 3,000 labelled nodes, drawn uniformly; t-SNE does not see the labels."""
     nodes, codes = labelled(labels, len(embedding))
     assert labels is not None
     kept = _sample(len(nodes), seed)
-    positions = layout(embedding.take(nodes[kept]), random_state=seed, n_jobs=threads)
+    positions = layout(embedding.take(nodes[kept]), random_state=seed, n_jobs=n_jobs)
     silhouette = separation(positions, codes[kept])
     return Visualization(nodes[kept], positions, codes[kept], labels.names, silhouette)
 
 
 def separation(positions: npt.NDArray[np.floating], classes: npt.NDArray[np.integer], *, seed: int = 0) -> float:
-    """Mean silhouette of the classes, -1 to 1, of (m, dimensions) positions; of 3,000 drawn evenly if there are more.
+    """Return the mean silhouette (-1 to 1) of the classes at (m, dimensions) positions, at most 3,000 of them.
 
-    A node's silhouette is (b - a) / max(a, b), with a the mean distance to the other nodes of its class and b
-    that to the nodes of the nearest other class; 0 for the only node of a class.
+    The silhouette of a node is (b - a) / max(a, b): a is its mean distance to the other nodes of its class, b that
+    to the nodes of the closest other class. It is 0 for the only node of a class.
     """
     from sklearn.metrics import silhouette_score
 
@@ -66,5 +67,5 @@ def separation(positions: npt.NDArray[np.floating], classes: npt.NDArray[np.inte
 
 
 def _sample(count: int, seed: int) -> npt.NDArray[np.int64]:
-    """At most `MOST_NODES` of so many numbers from 0, ascending."""
+    """Return at most `MOST_NODES` of the numbers below `count`, drawn uniformly, ascending."""
     return np.sort(Streams(seed).numpy("visualization").permutation(count)[:MOST_NODES])

@@ -2,108 +2,109 @@
 
 from collections.abc import Iterable, Sequence
 
+from glace.experiments.report.document import DASH, MINUS, Cell, Column, Table, text_column
 from glace.experiments.report.names import method_name
-from glace.experiments.report.results import Run, Score, measured
-from glace.experiments.report.tables import DASH, MINUS, Cell, Column, Table, words
+from glace.experiments.report.results import Score, mean_score
+from glace.experiments.report.schema import Run
 
 Rows = Sequence[Sequence[Run]]
 """The runs of each row of a table: one method on one dataset, several seeds. An empty row was not run."""
 _MOST_DATASETS = 8
 
 
+def method_rows(runs: Sequence[Run], methods: Sequence[str], dataset: str) -> Rows:
+    """Return the runs on one dataset, one row per method."""
+    return [[run for run in runs if run.method == method and run.dataset == dataset] for method in methods]
+
+
 def tables_of(methods: Sequence[str], columns: Sequence[Sequence[Column]]) -> list[Table]:
-    """Method by dataset, given each dataset's columns; several tables if one would be too wide to read."""
+    """Return method-by-dataset tables from the columns of each dataset, split where one would be too wide."""
     chunks = [columns[start : start + _MOST_DATASETS] for start in range(0, len(columns), _MOST_DATASETS)]
     return [Table((methods_column(methods), *(each for some in chunk for each in some))) for chunk in chunks]
 
 
 def methods_column(methods: Iterable[str]) -> Column:
-    """The names of the methods."""
-    return words("Method", [method_name(method) for method in methods])
+    """Return the column of method names."""
+    return text_column("Method", [method_name(method) for method in methods])
 
 
 def score_column(name: str, rows: Rows, field: str, group: str = "", *, brief: bool = False) -> Column:
-    """A value between 0 and 1 in percent with its deviation over seeds (not if `brief`), the best in bold."""
-    scores = [measured(runs, field) for runs in rows]
+    """Return scores in percent with their deviation over seeds (unless `brief`), the best in bold."""
+    scores = [mean_score(runs, field) for runs in rows]
     return Column(name, best_in_bold(rows, scores, brief=brief), group)
 
 
-def cost_column(name: str, rows: Rows, field: str, group: str = "") -> Column:
-    """Seconds or megabytes, the mean over the runs that are done."""
-    cells = []
-    for runs in rows:
-        found = measured(runs, field)
-        cells.append(Cell(amount(found.mean)) if found else _missing(runs))
-    return Column(name, tuple(cells), group)
+def cost_column(name: str, rows: Rows, field: str) -> Column:
+    """Return seconds or megabytes, the mean over the finished runs."""
+    means = [mean_score(runs, field) for runs in rows]
+    cells = [Cell(amount(mean.mean)) if mean else _missing(runs) for runs, mean in zip(rows, means, strict=True)]
+    return Column(name, tuple(cells))
 
 
-def seeds_column(rows: Rows) -> Column:
-    """How many seeds are done."""
+def cost_columns(rows: Rows) -> list[Column]:
+    """Return the number of finished seeds, and the mean time and memory of a run."""
     counts = [sum(run.done for run in runs) for runs in rows]
-    return Column("Seeds", tuple(Cell(str(count) if count else "") for count in counts))
+    seeds = Column("Seeds", tuple(Cell(str(count) if count else "") for count in counts))
+    return [seeds, cost_column("Seconds", rows, "seconds"), cost_column("Peak MB", rows, "peak_rss_mb")]
 
 
 def printed_column(name: str, values: Iterable[float | None], group: str = "") -> Column:
-    """The paper's numbers; nothing where it has none."""
+    """Return the paper's numbers, empty where it has none."""
     return Column(name, tuple(Cell("" if each is None else f"{each:.2f}") for each in values), group)
 
 
 def difference_column(name: str, rows: Rows, field: str, printed: Iterable[float | None], group: str = "") -> Column:
-    """Ours minus the paper's, in points of a percent; empty where one of the two is missing."""
+    """Return ours minus the paper's in percentage points, empty where one of the two is missing."""
     cells = []
     for runs, theirs in zip(rows, printed, strict=True):
-        ours = measured(runs, field)
+        ours = mean_score(runs, field)
         cells.append(Cell("" if ours is None or theirs is None else signed(100 * ours.mean - theirs)))
     return Column(name, tuple(cells), group)
 
 
-def percent(found: Score, *, brief: bool = False) -> str:
-    """Such as 98.55 ± 0.12; without the deviation if there is none."""
-    spread = "" if brief or found.deviation is None else f" ± {100 * found.deviation:.2f}"
-    return f"{100 * found.mean:.2f}{spread}".replace("-", MINUS)
+def number(found: Score, digits: int = 2, factor: float = 100, *, brief: bool = False) -> str:
+    """Format a mean with its deviation, such as 98.55 ± 0.12."""
+    spread = "" if brief or found.deviation is None else f" ± {factor * found.deviation:.{digits}f}"
+    return f"{factor * found.mean:.{digits}f}{spread}".replace("-", MINUS)
 
 
 def signed(points: float) -> str:
-    """With its sign, a minus of the width of a plus; what rounds to nothing has none."""
+    """Format a number with its sign; one that rounds to zero has none."""
     text = f"{points:+.2f}".replace("-", MINUS)
     return "0.00" if text[1:] == "0.00" else text
 
 
 def amount(value: float) -> str:
-    """Three digits of a small number, a large one in whole."""
+    """Format a number with three digits if it is small, else as a whole number."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def best_in_bold(rows: Rows, scores: Sequence[Score | None], *, brief: bool = False) -> tuple[Cell, ...]:
-    """The scores of some rows in percent, the highest in bold if there are several."""
+    """Return the scores of some rows in percent, the highest in bold if there are several."""
     # Equal in print is equally good: a reader must not see 98.55 in bold beside 98.55 that is not.
     shown = [None if found is None else f"{100 * found.mean:.2f}" for found in scores]
     known = [float(text) for text in shown if text is not None]
     best = max(known) if len(known) > 1 else None
     cells = []
     for runs, found, text in zip(rows, scores, shown, strict=True):
-        strong = text is not None and best is not None and float(text) == best
-        cells.append(_missing(runs) if found is None else Cell(percent(found, brief=brief), strong, _notes(runs)))
+        bold = text is not None and best is not None and float(text) == best
+        cells.append(_missing(runs) if found is None else Cell(number(found, brief=brief), bold, _notes(runs)))
     return tuple(cells)
 
 
 def _missing(runs: Sequence[Run]) -> Cell:
-    """A dash with the reason where no run came to its end; nothing where nothing was run, or not measured."""
+    """Return a dash with the reason if no run finished; an empty cell if nothing was run, or not measured."""
     if not runs or any(run.done for run in runs):
         return Cell()
     return Cell(DASH, notes=_notes(runs))
 
 
 def _notes(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The reasons of the runs that are not done, and their seeds if others are."""
-    excuses: dict[str, list[int]] = {}
+    """Return why runs did not finish, with their seeds if others did."""
+    seeds: dict[str, list[int]] = {}
     for run in runs:
         if not run.done:
-            excuses.setdefault(run.excuse, []).append(run.seed)
+            seeds.setdefault(run.excuse, []).append(run.seed)
     if not any(run.done for run in runs):
-        return tuple(excuses)
-    return tuple(f"without seed {_listed(seeds)}: {excuse}" for excuse, seeds in excuses.items())
-
-
-def _listed(seeds: Iterable[int]) -> str:
-    return ", ".join(str(seed) for seed in sorted(seeds))
+        return tuple(seeds)
+    return tuple(f"without seed {', '.join(map(str, sorted(some)))}: {reason}" for reason, some in seeds.items())

@@ -1,4 +1,4 @@
-"""How methods and datasets are called in print, and the order they stand in: the paper's."""
+"""Printed names of methods and datasets, and the paper's order of them."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _FAMILIES = {
     "glace": "GLACE",
 }
 FAMILIES = tuple(_FAMILIES)
-# Of these the plain name is both proximities, one after the other; `glace` alone is GLACE at its best.
+# The plain name of these means both proximities, concatenated; `glace` alone is GLACE at its best.
 _OF_BOTH_ORDERS = {"line", "lace", "glace-published"}
 _ORDERS = {"first": "1st", "second": "2nd"}
 
@@ -34,13 +34,13 @@ _DATASETS = {
 
 
 def family_of(method: str) -> tuple[str, str]:
-    """The method without its order, and the order: "first", "second" or ""."""
+    """Return the method without its order, and the order: "first", "second" or ""."""
     family, _, order = method.rpartition("-")
     return (family, order) if order in _ORDERS and family else (method, "")
 
 
 def method_name(method: str) -> str:
-    """A method's name in print; a method nobody told us of keeps its own."""
+    """Return a method's printed name; unknown methods keep their own."""
     family, order = family_of(method)
     if family not in _FAMILIES:
         return method
@@ -49,17 +49,17 @@ def method_name(method: str) -> str:
 
 
 def dataset_name(dataset: str) -> str:
-    """A dataset's name in print; others keep their own."""
+    """Return a dataset's printed name; unknown datasets keep their own."""
     return _DATASETS.get(dataset, dataset)
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """The distinct methods in the paper's order; 1st, 2nd, then both; unknown ones last, by name."""
+    """Return the distinct methods in the paper's order (1st, 2nd, then both); unknown ones last, by name."""
     return sorted(set(methods), key=_place_of_method)
 
 
 def datasets_in_order(datasets: Iterable[str]) -> list[str]:
-    """The distinct datasets in the paper's order; unknown ones last, by name."""
+    """Return the distinct datasets in the paper's order; unknown ones last, by name."""
     known = list(_DATASETS)
     return sorted(set(datasets), key=lambda name: (known.index(name) if name in known else len(known), name))
 

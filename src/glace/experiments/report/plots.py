@@ -1,15 +1,29 @@
-"""Pictures as PNG: lines by method and clouds of points, the same bytes for the same values."""
+"""Pictures as PNG: lines by method, clouds of points, and a map; the same values give the same bytes."""
 
 import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from glace.errors import InputError
 from glace.experiments.report.names import FAMILIES, family_of
+from glace.storage.files import replacing
 
-# Colours that stay apart for colour-blind readers; GLACE is the strongest, the raw attributes grey.
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Colour: TypeAlias = tuple[float, float, float, float]
+
+# Distinct for colour-blind readers; GLACE is the strongest, the raw attributes are grey.
 _COLOURS = dict(
     zip(
         FAMILIES,
@@ -30,12 +44,14 @@ _STYLE = {
     "axes.titlelocation": "left",
     "axes.titlesize": 10.0,
 }
-_DOTS = 110  # an inch: 1,200 pixels for a full width of 11 inches
+_DPI = 110
+_COLOURS_STORED = 64
+"""Colours of a PNG: a palette makes the file four times smaller, and the loss cannot be seen."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve; curves of one method look alike and are named once in the legend."""
+    """A curve; curves of one method look alike and appear once in the legend."""
 
     label: str
     method: str
@@ -45,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points in the plane, each of a class."""
+    """Points in the plane, each with a class."""
 
     title: str
     points: Sequence[Sequence[float]]
@@ -53,7 +69,7 @@ class Cloud:
 
 
 def draw_lines(panels: Mapping[str, Sequence[Line]], x: str, y: str, *, log_x: bool = False) -> bytes:
-    """A panel for each title, side by side, with one legend for all."""
+    """Return a picture with a panel for each title and one legend for all."""
     with _style():
         figure, axes = _grid(len(panels), most=3, height=3.1)
         for axis, (title, lines) in zip(axes, panels.items(), strict=False):
@@ -64,19 +80,47 @@ def draw_lines(panels: Mapping[str, Sequence[Line]], x: str, y: str, *, log_x: b
 
 
 def draw_clouds(clouds: Sequence[Cloud], names: Sequence[str]) -> bytes:
-    """A panel for each cloud, one colour a class."""
+    """Return a picture with a panel for each cloud and one colour per class."""
     with _style():
         figure, axes = _grid(len(clouds), most=4, height=2.8)
         colours = class_colours(len(names))
         for axis, cloud in zip(axes, clouds, strict=False):
             _draw_cloud(axis, cloud, names, colours)
-        if len(names) <= 20:  # more colours nobody tells apart
+        if len(names) <= 20:  # nobody can tell more colours apart
             _legend(figure, axes, markerscale=4)
         return _png(figure)
 
 
-def class_colours(count: int) -> list[Any]:
-    """So many colours, as different as they can be."""
+def draw_map(
+    positions: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.integer],
+    names: Sequence[str],
+    path: str | Path,
+    title: str,
+    marks: Sequence[tuple[int, str]] = (),
+) -> None:
+    """Write a picture of positions (n, 2), one colour per label; `marks` are nodes to circle and their captions."""
+    figure = _figure_class()(figsize=(11, 8), dpi=130)
+    axes = figure.add_subplot()
+    for code, (name, colour) in enumerate(zip(names, class_colours(len(names)), strict=True)):
+        rows = positions[codes == code]
+        axes.scatter(rows[:, 0], rows[:, 1], s=5, linewidths=0, alpha=0.75, color=colour, label=name)
+    for node, text in marks:
+        axes.annotate(
+            text, positions[node], fontsize=9, fontweight="bold", xytext=(4, 4), textcoords="offset points",
+            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.7},
+        )  # fmt: skip
+        axes.plot(*positions[node], "o", ms=5, mfc="none", mec="black")
+    axes.set_title(title, loc="left")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, markerscale=4, fontsize=9)
+    axes.set_axis_off()
+    png = _png(figure, tight=True)
+    with replacing(path) as temporary:
+        temporary.write_bytes(png)
+
+
+def class_colours(count: int) -> list[Colour]:
+    """Return `count` colours, as different as possible."""
     from matplotlib import colormaps
 
     for name, most in (("tab10", 10), ("tab20", 20)):
@@ -85,13 +129,13 @@ def class_colours(count: int) -> list[Any]:
     return [colormaps["nipy_spectral"](0.05 + 0.9 * place / (count - 1)) for place in range(count)]
 
 
-def _draw_panel(axis: Any, lines: Sequence[Line], log_x: bool) -> None:
+def _draw_panel(axis: "Axes", lines: Sequence[Line], log_x: bool) -> None:
     from matplotlib.ticker import LogLocator
 
-    strangers = sorted({family_of(line.method)[0] for line in lines} - set(_COLOURS))
+    unknown = sorted({family_of(line.method)[0] for line in lines} - set(_COLOURS))
     for line in lines:
         family, order = family_of(line.method)
-        colour = _COLOURS.get(family) or _OTHERS[strangers.index(family) % len(_OTHERS)]
+        colour = _COLOURS.get(family) or _OTHERS[unknown.index(family) % len(_OTHERS)]
         best = line.method == "glace"
         mark = "o" if len(line.x) <= 12 else None
         axis.plot(
@@ -104,8 +148,8 @@ def _draw_panel(axis: Any, lines: Sequence[Line], log_x: bool) -> None:
         axis.xaxis.set_major_formatter("{x:g}")
 
 
-def _draw_cloud(axis: Any, cloud: Cloud, names: Sequence[str], colours: Sequence[Any]) -> None:
-    # One call for all points, in their own order: class by class the last class would cover the others.
+def _draw_cloud(axis: "Axes", cloud: Cloud, names: Sequence[str], colours: Sequence[Colour]) -> None:
+    # All points in one call, in their own order: drawn class by class, the last class would cover the others.
     x, y = zip(*cloud.points, strict=True)
     size = min(max(6000 / len(x), 2.5), 14.0)
     axis.scatter(x, y, s=size, linewidths=0, alpha=0.8, c=[colours[code] for code in cloud.classes])
@@ -118,54 +162,62 @@ def _draw_cloud(axis: Any, cloud: Cloud, names: Sequence[str], colours: Sequence
     axis.set_aspect("equal", adjustable="datalim")
 
 
-def _grid(count: int, most: int, height: float) -> tuple[Any, list[Any]]:
-    """A figure with so many panels, at most `most` in a row; the rest of the last row stays empty."""
-    figure_of = _figure_class()
+def _grid(count: int, most: int, height: float) -> "tuple[Figure, list[Axes]]":
+    """Return a figure with `count` panels, at most `most` in a row; the rest of the last row stays empty."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     columns = min(count, most)
     rows = math.ceil(count / columns)
-    figure = figure_of(figsize=(11 / most * max(columns, 2), height * rows), dpi=_DOTS, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
+    figure = _figure_class()(figsize=(11 / most * max(columns, 2), height * rows), dpi=_DPI, layout=layout)
     axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axis in axes[count:]:
         axis.set_axis_off()
     return figure, axes[:count]
 
 
-def _legend(figure: Any, axes: Sequence[Any], **options: Any) -> None:
-    named: dict[str, Any] = {}
+def _legend(figure: "Figure", axes: "Sequence[Axes]", markerscale: float = 1.0) -> None:
+    named: dict[str, Artist] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()
         named |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in named}
-    widest = 0.6 + 0.075 * max((len(label) for label in named), default=0)  # inches, of letters of this size
+    widest = 0.6 + 0.075 * max((len(label) for label in named), default=0)  # inches per entry at this font size
     columns = max(1, min(len(named), int(figure.get_figwidth() / widest)))
     figure.set_figheight(figure.get_figheight() + 0.2 * math.ceil(len(named) / columns))
-    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns, fontsize=8.5, **options)
+    figure.legend(
+        named.values(), named.keys(), loc="outside lower center", ncols=columns, fontsize=8.5, markerscale=markerscale
+    )
 
 
-def _style() -> Any:
+def _style() -> "AbstractContextManager[None]":
     _figure_class()
     from matplotlib import style
 
-    # From the defaults, not from the reader's own settings: the same records give the same picture everywhere.
+    # Ignore the user's own settings: the same records must give the same picture everywhere.
     return style.context(["default", _STYLE])
 
 
-def _figure_class() -> Any:
-    # A figure of its own, not pyplot: no window, no state shared with the caller's plots.
+def _figure_class() -> "type[Figure]":
+    # Not pyplot, which would share state with the caller's plots and may open windows.
     try:
         from matplotlib.figure import Figure
     except ImportError as problem:
-        raise InputError(f"a report needs matplotlib: pip install 'glace-graph[plots]' ({problem})") from problem
+        raise InputError(f"pictures need matplotlib: pip install 'glace-graph[plots]' ({problem})") from problem
     return Figure
 
 
 def _literal(text: str) -> str:
-    """Text that matplotlib shows as it is: a dollar would begin a formula, a low line at the front hides it."""
+    """Escape text for matplotlib: a dollar sign starts a formula, a leading underscore hides a legend entry."""
     escaped = text.replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
-def _png(figure: Any) -> bytes:
-    with io.BytesIO() as buffer:
-        figure.savefig(buffer, format="png", facecolor="white", metadata={"Software": None})
-        return buffer.getvalue()
+def _png(figure: "Figure", *, tight: bool = False) -> bytes:
+    from PIL import Image
+
+    with io.BytesIO() as drawn, io.BytesIO() as stored:
+        figure.savefig(drawn, format="png", facecolor="white", bbox_inches="tight" if tight else None)
+        with Image.open(drawn) as image:
+            palette = image.convert("RGB").quantize(_COLOURS_STORED, dither=Image.Dither.NONE)
+        palette.save(stored, format="png", optimize=True)
+        return stored.getvalue()

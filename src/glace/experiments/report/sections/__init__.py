@@ -1,1 +1,1 @@
-"""The sections of the report, one module a task: results in, a section out, or None if nothing was run."""
+"""The sections of a report, one module per table or figure of the paper."""

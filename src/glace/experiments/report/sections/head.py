@@ -1,44 +1,67 @@
-"""What the report is of: runs, commands, versions, machine, time and data, from the records' provenance."""
+"""What the report is about: runs, commands, versions, machine, time and data, from the records' provenance."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from glace.experiments.report import paper
-from glace.experiments.report.checks import STATUSES, TASKS
-from glace.experiments.report.document import Code, Heading, Part, Section, Text
+from glace.experiments.report.cells import cost_column, method_rows, tables_of
+from glace.experiments.report.document import Block, Code, Heading, Section, Table, text_column
 from glace.experiments.report.names import dataset_name, datasets_in_order, in_order, method_name
-from glace.experiments.report.results import Results, Run, grouped
-from glace.experiments.report.tables import Table, words
+from glace.experiments.report.results import Results, by_dataset, grouped
+from glace.experiments.report.schema import STATUSES, TASKS, Run, is_number
 
 _ABOUT = (
-    f'Methods that embed the nodes of graphs, measured on the tasks of the paper "{paper.TITLE}". Every number and '
-    "picture here is drawn from the records beside this file; the numbers the paper prints stand beside ours. Scores "
-    "are in percent: the mean over seeds ± the standard deviation."
+    f'Node embedding methods, measured on the tasks of the paper "{paper.TITLE}". Every number and picture is drawn '
+    "from the records beside this file; the numbers printed in the paper stand beside ours. Scores are in percent: "
+    "mean over seeds ± standard deviation."
 )
 _MOST_COMMANDS = 20
+_COSTS = (
+    ("seconds", "Seconds", "Seconds from the graph to the embedding"),
+    ("peak_rss_mb", "Peak memory", "Peak memory of a run's process in megabytes, including libraries and graph"),
+)
 
 
 def head(results: Results) -> Section:
-    """The first section."""
-    parts: list[Part] = [Text(_ABOUT), _facts(results)]
-    # Of runs that are part of a grid, the command of the grid: each record has its own as well.
-    made_by = [run.provenance.get("grid") or run.provenance.get("command") for run in results.runs]
-    commands = _distinct(made_by)
+    """Return the first section."""
+    blocks: list[Block] = [_ABOUT, _facts(results)]
+    # Runs of a grid also record the command of the grid, which is shorter than one command per run.
+    commands = _distinct(run.provenance.get("grid") or run.provenance.get("command") for run in results.runs)
     if commands:
-        parts += [Text("Made by"), Code(_listed(commands))]
-    data = _data(results.runs)
+        more = [f"... and {len(commands) - _MOST_COMMANDS} more, in the records"] * (len(commands) > _MOST_COMMANDS)
+        blocks += ["Commands", Code("\n".join([*map(str, commands[:_MOST_COMMANDS]), *more]))]
+    data = [
+        (dataset_name(dataset), _described(each))
+        for dataset, group in by_dataset(results.runs)
+        for each in _distinct(run.provenance.get("data") for run in group)
+    ]
     if data:
-        parts += [Text("Data, by the fingerprint of what the methods saw:"), data]
+        names, fingerprints = zip(*data, strict=True)
+        table = Table((text_column("Dataset", names), text_column("Fingerprint", fingerprints)))
+        blocks += ["Data, by the fingerprint of the graph that the methods were given:", table]
     if results.notices:
-        parts += [Heading("To know before reading"), *(Text(notice) for notice in results.notices)]
-    return Section("What this is", tuple(parts))
+        blocks += [Heading("Before you read"), *results.notices]
+    return Section("About this report", tuple(blocks))
 
 
-def _listed(commands: Sequence[Any]) -> str:
-    lines = [str(command) for command in commands[:_MOST_COMMANDS]]
-    if len(commands) > _MOST_COMMANDS:
-        lines.append(f"... and {len(commands) - _MOST_COMMANDS} more, in the records")
-    return "\n".join(lines)
+def cost(results: Results) -> Section | None:
+    """Return time and memory of one task, link prediction if it was run: the same work for every method."""
+    for task in TASKS:
+        runs = [run for run in results.of(task) if run.split == "random"]
+        if any(is_number(run.get(field)) for run in runs for field, _, _ in _COSTS):
+            return Section("Time and memory", tuple(_cost_tables(task, runs)))
+    return None
+
+
+def _cost_tables(task: str, runs: Sequence[Run]) -> list[Block]:
+    methods = in_order(run.method for run in runs)
+    blocks: list[Block] = []
+    for field, title, guide in _COSTS:
+        columns = [
+            [cost_column(dataset_name(dataset), method_rows(group, methods, dataset), field)]
+            for dataset, group in by_dataset(runs)
+        ]
+        blocks += [Heading(title), f"{guide}: {task}, mean over seeds.", *tables_of(methods, columns)]
+    return blocks
 
 
 def _facts(results: Results) -> Table:
@@ -51,35 +74,33 @@ def _facts(results: Results) -> Table:
         "Methods": ", ".join(map(method_name, in_order(run.method for run in runs))),
         "Seeds": ", ".join(str(seed) for seed in sorted({run.seed for run in runs})),
         "When": _when(runs),
-        "Machine": "; ".join(_machine(each) for each in _distinct(run.provenance.get("machine") for run in runs)),
+        "Machine": "; ".join(_described(each) for each in _distinct(run.provenance.get("machine") for run in runs)),
         "Versions": _versions(runs),
     }
     given = {name: text for name, text in facts.items() if text}
-    return Table((words("", given), words("", given.values())))
+    return Table((text_column("", given), text_column("", given.values())))
 
 
 def _counts(runs: Sequence[Run]) -> str:
     by_status = grouped(runs, lambda run: run.status)
-    others = [f"{each} {len(by_status[each])}" for each in STATUSES if each in by_status]
-    return f"{len(runs)}: {', '.join(others)}"
+    counts = [f"{status} {len(by_status[status])}" for status in STATUSES if status in by_status]
+    return f"{len(runs)}: {', '.join(counts)}"
 
 
 def _when(runs: Sequence[Run]) -> str:
     written = sorted(str(run.provenance["time"]) for run in runs if run.provenance.get("time"))
-    times = [each.replace("T", " ").replace("+00:00", " UTC") for each in written]
-    if not times:
-        return ""
-    return times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
+    times = dict.fromkeys(written[:1] + written[-1:])
+    return " to ".join(each.replace("T", " ").replace("+00:00", " UTC") for each in times)
 
 
-def _machine(machine: Any) -> str:
-    return (
-        ", ".join(f"{name} {value}" for name, value in machine.items()) if isinstance(machine, dict) else str(machine)
-    )
+def _described(facts: object) -> str:
+    if isinstance(facts, Mapping):
+        return ", ".join(f"{name} {value}" for name, value in facts.items())
+    return str(facts)
 
 
 def _versions(runs: Sequence[Run]) -> str:
-    """Each package with its version, or versions if the runs had several."""
+    """Return each package with its version, or versions if the runs had several."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
         for package, version in (run.provenance.get("versions") or {}).items():
@@ -87,20 +108,8 @@ def _versions(runs: Sequence[Run]) -> str:
     return ", ".join(f"{package} {' and '.join(versions)}" for package, versions in found.items())
 
 
-def _data(runs: Sequence[Run]) -> Table | None:
-    rows = []
-    groups = grouped(runs, lambda run: run.dataset)
-    for dataset in datasets_in_order(groups):
-        for data in _distinct(run.provenance.get("data") for run in groups[dataset]):
-            rows.append((dataset_name(dataset), _machine(data)))
-    if not rows:
-        return None
-    names, prints = zip(*rows, strict=True)
-    return Table((words("Dataset", names), words("Fingerprint", prints)))
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+def _distinct(values: Iterable[object]) -> list[object]:
+    found: list[object] = []
     for value in values:
         if value and value not in found:
             found.append(value)
