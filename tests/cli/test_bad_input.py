@@ -68,7 +68,7 @@ MISSING = [
     (["embed", "none.glace", "--attributes", "nodes.csv", "-o", "out.parquet"], r"no file none\.glace"),
     (["embed", "people.glace", "--attributes", "none.csv", "-o", "out.parquet"], r"no file none\.csv"),
     (["score", "people.glace", "--pairs", "none.csv", "-o", "out.csv"], r"no file none\.csv; wanted"),
-    (["info", "."], r"wanted|unknown kind of file"),
+    (["info", "."], r"wanted|unknown file format"),
     (["export", ".", "-o", "out.csv"], r"is a folder, not a glace-model file"),
 ]
 
@@ -106,12 +106,12 @@ def with_line(folder: Path, file: str, number: int, line: str) -> None:
 
 
 EDGE_ROWS = [
-    ("node 01,stranger,1", r"edges\.csv, row 5: node 'stranger' has no row in nodes\.csv; .*--missing empty"),
+    ("node 01,stranger,1", r"edges\.csv, row 5: node 'stranger' has no row in nodes\.csv; .*--nodes-without-attributes empty"),
     ("node 01,node 02,-1", r"edges\.csv, row 5: weights must be finite and above 0, but this is -1"),
     ("node 01,node 02,0", r"edges\.csv, row 5: weights must be .* but this is 0"),
     ("node 01,node 02,nan", r"edges\.csv, row 5: weights must be finite .* but this is nan|row 5: no value"),
     ("node 01,node 02,inf", r"edges\.csv, row 5: weights must be finite .* but this is inf"),
-    ("node 01,node 02,heavy", r"edges\.csv, row 5: wanted a number, but found 'heavy' in column 'weight'"),
+    ("node 01,node 02,heavy", r"edges\.csv, row 5: expected a number, but found 'heavy' in column 'weight'"),
     ("node 01,,1", r"edges\.csv, row 5: the id in column 'target' is missing"),
     ("node 01,node 02", r"edges\.csv, row 5: expected 3 columns, got 2"),
 ]
@@ -252,7 +252,7 @@ def test_embeddings_of_other_programs(refused, folder, ending):
             "neighbors",
             f"x.{ending}",
             "node 01",
-            match=rf"cannot read x\.{ending}: .*(not an embedding|no whole \.npz)",
+            match=rf"cannot read x\.{ending}: .*(not an embedding|not a complete \.npz)",
         )
 
 
@@ -302,7 +302,7 @@ def test_an_embedding_that_would_fill_the_memory(refused, folder):
 @pytest.mark.parametrize("content", [b"PK\x03\x04" + bytes(50), b"id,a\nx,1\n"])
 def test_files_that_are_no_npz(refused, folder, content):
     (folder / "graph.npz").write_bytes(content)
-    refused(*FIT, "graph.npz", match=r"graph\.npz is no whole \.npz file: .*; fetch or write it again")
+    refused(*FIT, "graph.npz", match=r"graph\.npz is not a complete \.npz file: .*; download or write it again")
 
 
 # Outputs that cannot be written
@@ -465,7 +465,7 @@ WORDS = [
     (["--method", "lace", "--dissimilarity", "kl"], r"dissimilarity 'kl' does not fit points .*choose dot"),
     (["--method", "foo"], r"method must be one of attributes, .*, glace, not 'foo'"),
     (["--lr-schedule", "x"], r"--lr-schedule must be 'cosine' or 'constant', not 'x'"),
-    (["--missing", "x"], r"--missing must be one of error, empty, not 'x'"),
+    (["--nodes-without-attributes", "x"], r"--nodes-without-attributes must be one of error, empty, not 'x'"),
     (["--offset", "x"], r"--offset must be 'auto', 'learned' or a number, not 'x'"),
     (["--activation", "x"], r"--activation must be 'relu' or 'linear', not 'x'"),
 ]
@@ -524,7 +524,7 @@ COMMANDS = [
     (["info", "edges.csv", "--edges", "edges.csv"], r"name one graph: .*; both edges\.csv and --edges edges\.csv"),
     (["fit", "cora", "--attributes", "nodes.csv"], r"go with a table of edges; leave it out"),
     (["fit", *TABLES, "--texts", "texts.csv"], r"give attributes or texts, not both"),
-    (["info", "edges.csv", "--missing", "empty"], r"--missing goes with --attributes or --texts; leave it out"),
+    (["info", "edges.csv", "--nodes-without-attributes", "empty"], r"--nodes-without-attributes goes with --attributes or --texts; leave it out"),
     (["info", "cora", "--no-header"], r"--no-header goes with CSV and TSV files; leave it out"),
     (["info", "edges.csv", "--data-dir", "."], r"--data-dir goes with the name of a dataset; leave it out"),
     (["info", "people.glace", "--directed"], r"people\.glace is a model, and only graphs have options"),

@@ -113,11 +113,11 @@ def test_hidden_nodes_of_both_types(glace, shop):
         ),
         (
             ["--edges", "user=bought.csv"],
-            "edges go from a type to a type, as 'word:synset' (word:synset=FILE), not 'user'",
+            "edges lead from a type to a type, as 'word:synset' (word:synset=FILE), not 'user'",
         ),
         (
             ["--edges", "bought.csv", *FILES[2:], *TITLES],
-            "bought.csv, row 2: 0 is a node of several types; say of which",
+            "bought.csv, row 2: 0 is a node of several types; give the edges by the types",
         ),
         (
             [*FILES, "--column", "title=text"],

@@ -114,7 +114,7 @@ def test_a_table_without_a_header_loses_no_row(glace, folder):
 def test_strangers_are_let_in_on_request(glace, folder):
     with (folder / "edges.csv").open("a") as edges:
         edges.write("node 01,stranger,1\n")
-    shown = glace("info", *TABLES, "--missing", "empty")
+    shown = glace("info", *TABLES, "--nodes-without-attributes", "empty")
     assert re.search(r"nodes +61\n", shown)
 
 

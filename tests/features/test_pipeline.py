@@ -196,7 +196,7 @@ def test_any_table_gives_finite_attributes_or_an_input_error(columns, kinds):
         (KINDS | {"price": "text"}, "column 'price' is a text, but holds double; wanted text, or say"),
         (KINDS | {"note": "text"}, "column 'note': no word occurs in at least 2 of 5 texts"),
         (dict.fromkeys(SHOPS.columns[1:], "drop"), "all columns are dropped"),
-        (["town"], "columns must say of each what it is, such as .*, not list"),
+        (["town"], "columns must map names to kinds, such as .*, not list"),
     ],
 )
 def test_kinds_that_do_not_fit_are_refused(columns, message):
@@ -222,17 +222,17 @@ def test_what_kinds_do_not_go_with(tmp_path):
     pipeline = mixed().pipeline
     with pytest.raises(InputError, match="give columns or a pipeline, not both"):
         glace.from_tables(EDGES, SHOPS, columns=KINDS, pipeline=pipeline)
-    with pytest.raises(InputError, match="go with a table of attributes"):
+    with pytest.raises(InputError, match="need a table of attributes"):
         glace.from_tables(EDGES, texts=SHOPS[["id", "wares"]], columns={"wares": "text"})
     lists = pa.table({"id": list("abcde"), "columns": [[0]] * 5, "values": [[1.0]] * 5})
-    with pytest.raises(InputError, match="these are sparse rows, all of them numbers"):
+    with pytest.raises(InputError, match="sparse rows hold numbers only"):
         glace.from_tables(EDGES, lists, columns={})
     EDGES.to_csv(tmp_path / "edges.csv", index=False, header=False)
     (tmp_path / "rows.svm").write_text("1 0:1\n")
     with pytest.raises(InputError, match="columns of an svmlight file have no names"):
         glace.read_tables(tmp_path / "edges.csv", tmp_path / "rows.svm", columns={}, header=False)
     SHOPS.to_csv(tmp_path / "shops.csv", index=False, header=False)
-    with pytest.raises(InputError, match="mixed columns go by their names, but the file has no header"):
+    with pytest.raises(InputError, match="kinds of columns need column names, but the file has no header"):
         glace.read_tables(tmp_path / "edges.csv", tmp_path / "shops.csv", columns={"town": "text"}, header=False)
 
 

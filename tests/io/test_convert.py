@@ -93,7 +93,7 @@ def test_a_stream_gives_what_reading_whole_gives(tmp_path_factory, both, directe
     links, rows = both
     edges = put(links, folder / f"e{ending}")
     attributes = put(rows, folder / f"n{ending}") if nodes != "none" else None
-    options = {"directed": directed, "missing": "empty" if attributes else "error"}
+    options = {"directed": directed, "nodes_without_attributes": "empty" if attributes else "error"}
     expected = error_of(read_tables, edges, attributes, **options)
     if expected is None:
         assert_same(folder, edges, attributes, **options)
@@ -123,12 +123,15 @@ def test_sparse_rows_too(tmp_path_factory, rows, as_svmlight):
         table = table.append_column("values", pa.array(lists["values"], pa.list_(pa.float64())))
         attributes = folder / "n.parquet"
         pq.write_table(table, attributes)
-    expected = error_of(read_tables, edges, attributes, missing="empty")
+    expected = error_of(read_tables, edges, attributes, nodes_without_attributes="empty")
     if expected is None:
-        graph = assert_same(folder, edges, attributes, missing="empty")
+        graph = assert_same(folder, edges, attributes, nodes_without_attributes="empty")
         assert graph.cleaning_report.nodes_only_in_edges >= 1
     else:
-        assert error_of(convert_tables, edges, folder / "g.graph", attributes, missing="empty") == expected
+        assert (
+            error_of(convert_tables, edges, folder / "g.graph", attributes, nodes_without_attributes="empty")
+            == expected
+        )
 
 
 def test_many_of_one_edge_add_up_to_the_same_bits(tmp_path):
@@ -193,13 +196,13 @@ NODE_ROWS = [f"n{k},{k}" for k in range(100)]
             {"edge": "n1,n2,-1"},
             r"e.csv, row 82: weights must be finite and above 0, but this is -1.0; 1 such in all",
         ),
-        ({"edge": "n1,n2,x"}, "e.csv, row 82: wanted a number, but found 'x' in column 'weight'"),
+        ({"edge": "n1,n2,x"}, "e.csv, row 82: expected a number, but found 'x' in column 'weight'"),
         ({"edge": "n1,n2"}, "e.csv, row 82: expected 3 columns, got 2"),
-        ({"edge": "n1,q,1"}, "e.csv, row 82: node 'q' has no row in n.csv; 1 such nodes in all"),
+        ({"edge": "n1,q,1"}, "e.csv, row 82: node 'q' has no row in n.csv; 1 such node in all"),
         ({"edge": 'n1,"n2'}, "e.csv.*row|e.csv cannot be read"),
         ({"node": "n1,1"}, "n.csv, row 82: id 'n1' is also in row 3; give a node one row"),
         ({"node": ",1"}, "n.csv, row 82: the id in column 'id' is missing"),
-        ({"node": "m,x"}, "n.csv, row 82: wanted a number, but found 'x' in column 'x'"),
+        ({"node": "m,x"}, "n.csv, row 82: expected a number, but found 'x' in column 'x'"),
         ({"node": "m,"}, "n.csv, row 82: no value in column 'x'; fill it in"),
         ({"node": "m,1e60"}, "n.csv, row 82: column 'x' is 1e[+]60, not a finite 32-bit number"),
         ({"header": "n1,n2,1"}, "e.csv: the first row .n1, n2, 1. looks like data"),
@@ -237,19 +240,19 @@ def test_other_errors_are_those_of_reading_whole(tmp_path):
         ("big.csv", None, "the weights of a repeated edge add up to more than a 32-bit float holds"),
         ("not.parquet", None, "not.parquet cannot be read as Parquet"),
         ("none.csv", None, "no file .*none.csv; wanted a file of edges"),
-        ("e.doc", None, "unknown kind of file"),
+        ("e.doc", None, "unknown file format"),
     ]
     for edges, attributes, message in cases:
         with pytest.raises(InputError, match=message):
             convert_tables(tmp_path / edges, tmp_path / "g.graph", attributes and tmp_path / attributes)
-    with pytest.raises(InputError, match="missing must be one of error, empty, not 'x'"):
-        convert_tables(tmp_path / "e.parquet", tmp_path / "g.graph", missing="x")
+    with pytest.raises(InputError, match="nodes_without_attributes must be one of error, empty, not 'x'"):
+        convert_tables(tmp_path / "e.parquet", tmp_path / "g.graph", nodes_without_attributes="x")
 
 
 def test_what_was_found_is_counted(tmp_path):
     (tmp_path / "e.csv").write_text("source,target,weight\na,b,1\na,b,2\nb,a,9\nc,c,1\nz,a,1\n")
     (tmp_path / "n.csv").write_text("id,x\nd,1\nb,0\na,1\nc,1\n")
-    graph = assert_same(tmp_path, tmp_path / "e.csv", tmp_path / "n.csv", missing="empty")
+    graph = assert_same(tmp_path, tmp_path / "e.csv", tmp_path / "n.csv", nodes_without_attributes="empty")
     found = graph.cleaning_report
     assert replace(found, isolated_nodes=0) == replace(
         found.__class__(), duplicate_edges=1, unequal_directions=1, self_loops=1, empty_attribute_rows=2,

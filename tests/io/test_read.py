@@ -129,15 +129,15 @@ NODE_FILE = "id,x\na,1\nb,2\nc,3\n"
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ("a,b\n", "e.csv: the first row .a, b. looks like data.*--no-header"),
+        ("a,b\n", "e.csv: the first row .a, b. looks like data.*header=False"),
         ("1,2\n2,3\n", "looks like data"),
         ("1,1,1\n2,3,1\n", "looks like data"),
-        ("x,x\na,b\n", "two columns are called 'x'; rename one, or pass header=False"),
+        ("x,x\na,b\n", "two columns are called 'x'; rename one, or read the file without a header .*header=False"),
         ("source,target\na,b\n\na,b,c\n", "e.csv, row 4: expected 2 columns, got 3: a,b,c"),
         ('source,target\n"a\n",b\na,b,c\n', "e.csv, row 4: expected 2 columns, got 3"),
         (
             "source,target,weight\na,b,1\n\n\nb,c,heavy\n",
-            "e.csv, row 5: wanted a number, but found 'heavy' in column 'weight'",
+            "e.csv, row 5: expected a number, but found 'heavy' in column 'weight'",
         ),
         ("source,target,weight\na,b,1\n\nb,c,\n", "e.csv, row 4: no value in column 'weight'"),
         (
@@ -145,7 +145,7 @@ NODE_FILE = "id,x\na,1\nb,2\nc,3\n"
             "e.csv, row 4: weights must be finite and above 0, but this is -1",
         ),
         ("source,target\na,b\n\n,b\n", "e.csv, row 4: the id in column 'source' is missing"),
-        ('source,target\n"a",b\n\na,q\n', "e.csv, row 4: node 'q' has no row in n.csv; 1 such nodes in all"),
+        ('source,target\n"a",b\n\na,q\n', "e.csv, row 4: node 'q' has no row in n.csv; 1 such node in all"),
         ("source,target\n1,2\n3,4\n", r"e.csv, row 2: node '1' has no row in n.csv; 4 such"),
         (b"source,target\na,b\n\nb,\xff\n", "e.csv, row 4: the text is not UTF-8.* in column 'target'"),
         (b"source,t\xffrget\na,b\n", "e.csv, row 1: the text is not UTF-8"),
@@ -184,14 +184,14 @@ def test_rows_are_counted_without_a_header_too(put):
         read_tables(put("e.csv", "a,b\n\na,b,c\n"), header=False)
     with pytest.raises(InputError, match=r"e.csv, row 3: weights must be"):
         read_tables(put("e.csv", "a,b,1\n\na,b,0\n"), header=False)
-    with pytest.raises(InputError, match="4 columns without a header; wanted source, target, weight"):
+    with pytest.raises(InputError, match="4 columns without a header; give source, target, weight"):
         read_tables(put("e.csv", "a,b,1,2\n"), header=False)
 
 
 def test_rows_are_right_beyond_one_block(put, monkeypatch):
     monkeypatch.setattr(text_file, "BLOCK_BYTES", 1000)
     rows = [f"n{row},n{row + 1},1" for row in range(5000)]
-    for bad, message in (("n,n,x", "row 4001: wanted a number"), ("n,n,1,1", "row 4001: expected 3 columns")):
+    for bad, message in (("n,n,x", "row 4001: expected a number"), ("n,n,1,1", "row 4001: expected 3 columns")):
         text = "\n".join(["source,target,weight", *rows[:3999], bad, *rows[3999:]])
         with pytest.raises(InputError, match=message):
             read_graph(put("e.csv", text))
@@ -225,14 +225,14 @@ def test_ordinary_headers_of_attributes_are_taken(put, header):
 
 @pytest.mark.parametrize("first", ["a,0.5", "a,1", "a,0,1", "a,1,2", "a,3,4,5", "7,0,1,2", "7,x", "0,1,2", "a,nan,1"])
 def test_a_first_row_of_attributes_is_not_lost(put, first):
-    with pytest.raises(InputError, match=r"n.csv: the first row .* looks like data.*--no-header.* such as id, \.\.\."):
+    with pytest.raises(InputError, match=r"n.csv: the first row .* looks like data.* such as id, \.\.\..*header=False"):
         read_rows(put("n.csv", f"{first}\n{first}\n"), "attributes")
 
 
 def test_a_first_row_of_texts_is_not_lost(put):
     for first in ("a,red fish", "name,abstract"):
         path = put("t.csv", f"{first}\nb,blue fish\n")
-        message = r"t.csv: the first row .* looks like data.*--no-header.* such as id,text"
+        message = r"t.csv: the first row .* looks like data.* such as id,text.*header=False"
         with pytest.raises(InputError, match=message):
             read_rows(path, "texts")
         with pytest.raises(InputError, match=message):
@@ -315,7 +315,7 @@ def test_columns_that_are_not_those_of_the_model(put, header, message):
 
 
 def test_new_nodes_need_attributes(put):
-    with pytest.raises(InputError, match="n.csv: no column of attributes; wanted an id and numbers"):
+    with pytest.raises(InputError, match="n.csv: no attribute columns; an id and numbers are needed"):
         read_rows(put("n.csv", "id,label\na,p\n"), "attributes")
 
 
@@ -328,7 +328,7 @@ def test_rows_of_parquet_count_from_one(tmp_path, put):
 
 
 def test_files_of_another_kind(put, tmp_path):
-    with pytest.raises(InputError, match=r"unknown kind of file; .*\.npz, \.csv, \.tsv, .*\.parquet"):
+    with pytest.raises(InputError, match=r"unknown file format; .*\.npz, \.csv, \.tsv, .*\.parquet"):
         read_graph(put("graph.xlsx", "x"))
     with pytest.raises(InputError, match=r"end in one of .*\.libsvm"):
         read_tables(put("e.csv", EDGES), put("n.json", "{}"))
@@ -353,7 +353,7 @@ def test_junk_is_a_graph_or_an_error_of_ours(put, content, nodes, header):
     edges = put("e.csv", content)
     for attributes in (None, put("n.csv", "id,x\n" + "".join(nodes))):
         try:
-            graph = read_tables(edges, attributes, header=header, missing="empty")
+            graph = read_tables(edges, attributes, header=header, nodes_without_attributes="empty")
         except GlaceError:
             continue
         assert isinstance(graph, Graph)
@@ -362,7 +362,7 @@ def test_junk_is_a_graph_or_an_error_of_ours(put, content, nodes, header):
 @pytest.mark.parametrize(("name", "separator"), [("n.csv", ";"), ("n.csv", "\t"), ("n.tsv", ","), ("n.csv", "|")])
 def test_another_separator_is_named(put, name, separator):
     nodes = put(name, f"id{separator}x\na{separator}1\nb{separator}2\n")
-    with pytest.raises(InputError, match="seems to separate the columns, but .* is wanted"):
+    with pytest.raises(InputError, match="seems to separate the columns, but .* is expected"):
         read_tables(put("e.csv", "source,target\na,b\n"), nodes)
 
 

@@ -30,9 +30,9 @@ def test_any_arrow_frame_makes_the_same_graph(frame):
 def test_attributes_keep_the_names_of_their_columns():
     nodes = pa.table({"id": list("ab"), "y": [1, 2], "label": ["p", "q"], "x": [3, 4]})
     links = pa.table({"source": ["a", "a"], "target": ["b", "z"]})
-    assert from_tables(links, nodes, missing="empty").feature_names == ("y", "x")
+    assert from_tables(links, nodes, nodes_without_attributes="empty").feature_names == ("y", "x")
     assert from_tables(links).feature_names is None
-    assert from_tables(links, nodes.select(["id", "label"]), missing="empty").feature_names is None
+    assert from_tables(links, nodes.select(["id", "label"]), nodes_without_attributes="empty").feature_names is None
     texts = pa.table({"id": list("abz"), "text": ["red fish", "red bird", "fish"]})
     assert from_tables(links, texts=texts).feature_names is None
 
@@ -98,7 +98,7 @@ def test_wide_tables_of_zeros_become_sparse_and_others_stay_dense():
 def test_missing_nodes_come_after_the_table_without_attributes(width):
     columns = {f"w{place}": [1.0 if place == 0 else 0.0] for place in range(width)}
     nodes = pa.table({"id": ["b"], "label": ["x"], "type": ["t"]} | columns)
-    graph = from_tables(pa.table({"source": ["z", "b"], "target": ["b", "a"]}), nodes, missing="empty")
+    graph = from_tables(pa.table({"source": ["z", "b"], "target": ["b", "a"]}), nodes, nodes_without_attributes="empty")
     assert list(graph.ids) == ["b", "a", "z"]
     assert sp.csr_array(graph.attributes).sum(axis=1).tolist() == [1, 0, 0]
     assert (graph.cleaning_report.nodes_only_in_edges, graph.cleaning_report.empty_attribute_rows) == (2, 2)
@@ -110,7 +110,7 @@ def test_missing_nodes_come_after_the_table_without_attributes(width):
 
 def test_missing_nodes_of_a_table_without_rows_or_attributes():
     nodes = pa.table({"id": pa.array([], pa.int64())})
-    graph = from_tables(pa.table(EDGES), nodes, missing="empty")
+    graph = from_tables(pa.table(EDGES), nodes, nodes_without_attributes="empty")
     assert list(graph.ids) == ["a", "b", "c"]
     assert graph.attributes is None
 
@@ -182,7 +182,7 @@ def nodes(**columns):
         (
             edges(),
             nodes(id=["a", "b", "q"]),
-            r"edges, row 2: node 'c' has no row in attributes; 1 such.*missing=",
+            r"edges, row 2: node 'c' has no row in attributes; 1 such.*nodes_without_attributes=",
         ),
         (
             edges(),
@@ -199,7 +199,7 @@ def test_tables_that_do_not_fit_are_refused_with_their_row(links, described, mes
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (pa.table({"id": ["a"]}), "texts: wanted an id and a text column, but there are 'id'"),
+        (pa.table({"id": ["a"]}), "texts: an id and a text column are needed, but there are 'id'"),
         (pa.table({"id": ["a"], "x": ["a"], "y": ["b"]}), "name it text"),
         (pa.table({"id": ["a"], "text": [1]}), "column 'text' holds int64, not text"),
         (pa.table({"id": ["a", "b"], "text": ["one", "two"]}), "texts: no word occurs in at least 2 of 2"),
@@ -213,8 +213,8 @@ def test_texts_that_do_not_fit(texts, message):
 def test_options_that_do_not_fit():
     with pytest.raises(InputError, match="attributes or texts, not both"):
         from_tables(edges(), nodes(), texts=nodes())
-    with pytest.raises(InputError, match="missing must be one of error, empty, not 'drop'"):
-        from_tables(edges(), nodes(), missing="drop")
+    with pytest.raises(InputError, match="nodes_without_attributes must be one of error, empty, not 'drop'"):
+        from_tables(edges(), nodes(), nodes_without_attributes="drop")
 
 
 names = st.one_of(

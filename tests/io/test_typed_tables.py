@@ -71,7 +71,7 @@ def test_columns_and_a_recipe_contradict_each_other():
     pipeline = words_and_synsets(columns={"word": {"vowels": "category"}}).by_type().types[1].pipeline
     with pytest.raises(InputError, match="give columns or a pipeline, not both"):
         words_and_synsets(columns={"word": {}}, pipeline={"word": pipeline})
-    with pytest.raises(InputError, match="pipeline must be that of a graph or a model, not str"):
+    with pytest.raises(InputError, match="pipeline must be a FeaturePipeline, that of a graph or a model, not str"):
         glace.from_tables(EDGES, WORDS, pipeline="x")
 
 
@@ -115,36 +115,36 @@ def test_nodes_without_a_row_are_refused_or_added():
         InputError, match="edges word:synset, row 4: node 'elm' has no row in attributes of word; 1 such"
     ):
         words_and_synsets({("word", "synset"): more})
-    graph = words_and_synsets({("word", "synset"): more}, missing="empty")
+    graph = words_and_synsets({("word", "synset"): more}, nodes_without_attributes="empty")
     assert list(graph.ids)[-1] == "elm"
     assert not graph.by_type().types[1].attributes[-1].any()
     assert graph.cleaning_report.nodes_only_in_edges == 1
     with pytest.raises(InputError, match="edges, row 4: node 'elm' has no row in the tables of synset, word"):
-        words_and_synsets(more, missing="empty")
+        words_and_synsets(more, nodes_without_attributes="empty")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"texts": {"word": SYNSETS}}, "give attributes or texts of type 'word', not both"),
-        ({"texts": SYNSETS}, "texts must be given by type where others are"),
-        ({"attributes": {3: WORDS}, "texts": {}}, "attributes are given by the names of types, not by 3"),
+        ({"texts": SYNSETS}, "texts must be given by type if other tables are"),
+        ({"attributes": {3: WORDS}, "texts": {}}, "attributes must be given by the names of types, not by 3"),
         ({"columns": {"synset": {}}}, "columns of type 'synset', which has no table of attributes"),
-        ({"edges": {"word": EDGES}}, "edges go from a type to a type, as 'word:synset' .*, not 'word'"),
+        ({"edges": {"word": EDGES}}, "edges lead from a type to a type, as 'word:synset' .*, not 'word'"),
         (
             {"edges": {"wrod:synset": EDGES}},
-            "no edges are of type 'word', which has a table, and type 'wrod' of the",
+            "type 'word' has a table but no edges, and type 'wrod' has edges but no table",
         ),
-        ({"edges": {}}, "no table of edges came; give at least one"),
+        ({"edges": {}}, "there is no table of edges; give at least one"),
         (
             {"attributes": {None: WORDS}, "texts": {}},
-            "attributes are given by the names of types, not by None",
+            "attributes must be given by the names of types, not by None",
         ),
-        ({"columns": "abc"}, "columns must be given by type where tables are"),
-        ({"columns": {"word": "number"}}, "columns must be given by type where tables are"),
-        ({"pipeline": {"word": "x"}}, "pipeline must be given by type where tables are"),
-        ({"attributes": {}, "texts": {}}, "no table of nodes came; give attributes or texts by type"),
-        ({"missing": "drop"}, "missing must be one of error, empty, not 'drop'"),
+        ({"columns": "abc"}, "columns must be given by type if tables are"),
+        ({"columns": {"word": "number"}}, "columns must be given by type if tables are"),
+        ({"pipeline": {"word": "x"}}, "pipeline must be given by type if tables are"),
+        ({"attributes": {}, "texts": {}}, "there is no table of nodes; give attributes or texts by type"),
+        ({"nodes_without_attributes": "drop"}, "nodes_without_attributes must be one of error, empty, not 'drop'"),
         (
             {"attributes": {"word": WORDS.assign(type="noun")}},
             "attributes of word: a column 'type', but all nodes are of type 'word'; drop it",
@@ -168,7 +168,7 @@ def test_a_node_of_two_types_needs_edges_by_type():
     both = {"word": WORDS, "animal": WORDS[["id", "length"]][:2]}
     with pytest.raises(
         InputError,
-        match=r"edges, row 1: 'dog' is a node of several types; .* in that order: such as animal:word=FILE",
+        match=r"edges, row 1: 'dog' is a node of several types; .* such as animal:word=FILE",
     ):
         glace.from_tables(pd.DataFrame({"source": ["oak", "dog"][::-1], "target": ["oak", "dog"]}), both)
 
@@ -240,7 +240,9 @@ def test_fingerprints_tell_types_apart():
 
 
 def test_files_of_one_matrix_say_so(tmp_path):
-    with pytest.raises(InputError, match=r"have attributes of their own, but one matrix is needed here; .* graph.of_one_type\(\)"):
+    with pytest.raises(
+        InputError, match=r"have attributes of their own, but one matrix is needed here; .* graph.of_one_type\(\)"
+    ):
         glace.write_npz(bipartite(), tmp_path / "g.npz")
     with pytest.raises(InputError, match="but one matrix is needed here"):
         write_folder(bipartite(), tmp_path / "g")

@@ -63,7 +63,7 @@ class GraphSource:
     directed: Annotated[bool, typer.Option("--directed", help="Edges have a direction.", rich_help_panel=_PANEL)] = (
         False
     )
-    missing: Annotated[
+    nodes_without_attributes: Annotated[
         str,
         typer.Option(
             help="Nodes that edges name but the table does not: `error`, or `empty` attributes.",
@@ -124,7 +124,11 @@ class GraphSource:
 
     def _reading(self) -> dict[str, Any]:
         """How tables are read."""
-        return {"directed": self.directed, "missing": self.missing, "header": not self.no_header}
+        return {
+            "directed": self.directed,
+            "nodes_without_attributes": self.nodes_without_attributes,
+            "header": not self.no_header,
+        }
 
     def _kinds(self, typed: bool) -> dict[str, Any] | None:
         """What columns of attributes are, where that is said; by type, where these have attributes of their own."""
@@ -149,12 +153,12 @@ class GraphSource:
     def _checked_tables(self) -> "Tables | None":
         """The tables, if the graph is given by some, after a look at all arguments."""
         from glace import datasets
-        from glace.io.tables import check_choices, check_missing
+        from glace.io.table_arguments import check_choices, check_policy
 
         tables = self._tables()
         if tables is None or not tables.are_typed():
-            check_choices(self.attributes, self.texts, self.missing)
-        check_missing(self.missing)
+            check_choices(self.attributes, self.texts)
+        check_policy(self.nodes_without_attributes)
         self._check_used(tables is not None, self._dataset in datasets.names())
         return tables
 
@@ -176,7 +180,8 @@ class GraphSource:
         broken = {
             "--attributes and --texts go with a table of edges": described and not is_table,
             "--column goes with --attributes": bool(self.column) and not self.attributes,
-            "--missing goes with --attributes or --texts": self.missing != "error" and not described,
+            "--nodes-without-attributes goes with --attributes or --texts": self.nodes_without_attributes != "error"
+            and not described,
             "--data-dir goes with the name of a dataset": self.data_dir is not None and not is_dataset,
             "--no-header goes with CSV and TSV files": self.no_header and not is_table,
         }

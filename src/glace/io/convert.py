@@ -1,7 +1,7 @@
-"""Tables to a graph folder, in a stream: memory grows with the number of nodes, not of edges or attributes."""
+"""Tables to a graph folder in a stream: memory grows with the number of nodes, not of edges or attributes."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +17,22 @@ from glace.ids import NodeIds, id_array
 from glace.io.folder import FolderWriter, read_folder, writing
 from glace.io.merging import EdgeMerger
 from glace.io.node_rows import NodeRows, node_rows
+from glace.io.table_arguments import check_policy
 from glace.io.table_file import (
     TableFile,
-    check_first_row,
-    settled,
-    summary,
+    check_first_rows,
     table_pieces,
+    with_common_ids,
+    with_ids_only,
     with_integer_ids,
 )
-from glace.io.tables import EdgeTable, check_choices, check_kinds, edge_table, stranger_in, unknown
+from glace.io.tables import EdgeTable, are_unknown, check_id_kinds, edge_table, sorted_ids, unknown_node
 
-IDS_AN_EDGE = 4
-"""To find string ids takes a table of all of them each time: so many ids to an edge that is looked for, at most."""
+IDS_PER_EDGE = 4
+"""Looking up string ids builds a hash table of all of them, so edges are looked up in groups of n / 4 at least."""
 
 Progress = Callable[[str, float], None]
-"""Told the name of a stage and the share of it that is done."""
+"""Called with the name of a stage and the share of it that is done."""
 
 
 def convert_tables(
@@ -40,83 +41,120 @@ def convert_tables(
     attributes: str | Path | None = None,
     *,
     directed: bool = False,
-    missing: str = "error",
+    nodes_without_attributes: str = "error",
     header: bool = True,
     progress: Progress | None = None,
 ) -> Graph:
-    """Write the graph that `read_tables` would read to a graph folder, and map it; its nodes in the order of ids.
+    """Write the graph that `read_tables` would read to a graph folder, without holding it in memory.
 
-    The files are read twice, piece by piece. In memory are the ids, a few bytes more for each node, and some
-    megabytes of edges or rows. Graphs of texts are read and written whole: `write_folder(read_tables(...), path)`.
+    The files are read twice, piece by piece. Memory holds the ids, a few bytes per node, and some megabytes of edges
+    or rows. Graphs with texts, mixed columns or node types are written with ``write_folder(read_tables(...), path)``.
+
+    Parameters
+    ----------
+    edges : path
+        File of the edges, see `read_tables`.
+    path : path
+        The folder to write, by convention NAME.graph. An existing graph folder is replaced.
+    attributes : path, optional
+        File of numeric attributes.
+    directed : bool, default False
+        Whether edges have a direction.
+    nodes_without_attributes : {"error", "empty"}, default "error"
+        What to do with nodes that edges name but that have no row: raise, or give them empty attributes.
+    header : bool, default True
+        Whether the first row of text files holds the names of columns.
+    progress : callable, optional
+        Called with the name of a stage and the share of it that is done.
+
+    Returns
+    -------
+    Graph
+        The memory-mapped graph. Its nodes are sorted by id; apart from that it equals the graph of `read_tables`, bit
+        for bit.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be used; the message names the file and the row. The folder is then not written.
+
+    Examples
+    --------
+    >>> import glace, pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "edges.csv")
+    ...     _ = path.write_text("source,target\\nann,bob\\nbob,eve\\n")
+    ...     mapped = glace.convert_tables(path, f"{folder}/people.graph")
+    ...     mapped.fingerprint() == glace.read_tables(path).fingerprint()
+    True
     """
-    check_choices(attributes, None, missing)
-    tell = progress or (lambda *_: None)
+    check_policy(nodes_without_attributes)
+    report_progress = progress or (lambda *_: None)
     with writing(path) as writer:
-        links = _Links.read(edges, header, lambda share: tell("ids", share))
+        edge_file = _EdgeFile.scan(edges, header, lambda share: report_progress("ids", share))
         rows = None
         if attributes is not None:
-            rows = node_rows(attributes, header, lambda share: tell("rows", share))
-        plan = _plan(links, rows, header, missing)
-        found = _write_edges(writer, plan, directed, tell)
+            rows = node_rows(attributes, header, lambda share: report_progress("rows", share))
+        plan = _plan(edge_file, rows, header, nodes_without_attributes)
+        report = _write_edges(writer, plan, directed, report_progress)
         if rows is not None:
-            found = _write_rows(writer, rows, plan, found, lambda share: tell("attributes", share))
+            report = _write_rows(writer, rows, plan, report, lambda share: report_progress("attributes", share))
         writer.put_ids(plan.ids)
         width = len(plan.ids) if rows is None or rows.storage == "none" else rows.width
-        writer.finish(directed, width, found)
+        writer.finish(directed, width, report)
     return read_folder(path)
 
 
 @dataclass(frozen=True)
-class _Links:
-    """A file of edges that was read once."""
+class _EdgeFile:
+    """A file of edges that was read once for its ids."""
 
     path: str | Path
     header: bool
-    named: TableFile
-    """The ids its edges name, each once, in both id columns."""
+    summary: TableFile
+    """The distinct ids, in both id columns."""
     rows: int
-    integers: bool = False
-    """Whether ids that are text in the file are numbers."""
+    as_integers: bool = False
+    """Whether ids that are text in the file are integers."""
 
     @classmethod
-    def read(cls, path: str | Path, header: bool, tell: Callable[[float], None]) -> "_Links":
-        ids, rows, first = _Distinct(), 0, None
+    def scan(cls, path: str | Path, header: bool, report: Callable[[float], None]) -> "_EdgeFile":
+        ids, rows, first = _DistinctIds(), 0, None
         for piece, share in table_pieces(path, "edges", header):
             table = edge_table(piece.table, piece.where)
             ids.add(pa.concat_arrays([table.source, table.target]))
             rows, first = rows + len(table.source), first or piece
-            tell(share)
+            report(share)
         assert first is not None, "a file has at least one piece"
-        return cls(path, header, summary(first, ids.array()), rows)
+        return cls(path, header, with_ids_only(first, ids.array()), rows)
 
     @property
     def ids(self) -> pa.Array:
-        """The ids that edges name, each once."""
-        return id_array(self.named.id_values()[0])
+        """The distinct ids."""
+        return id_array(self.summary.id_values()[0])
 
     def tables(self) -> Iterator[tuple[EdgeTable, float]]:
-        """The edges again, piece by piece, and the share that has been read."""
+        """Read the edges again, piece by piece; yield the share of the file read so far with each piece."""
         for piece, share in table_pieces(self.path, "edges", self.header):
-            kept = with_integer_ids(piece) if self.integers else piece
-            assert kept is not None, "all ids were seen to be integers"
-            yield edge_table(kept.table, kept.where), share
+            converted = with_integer_ids(piece) if self.as_integers else piece
+            assert converted is not None, "all ids are integers"
+            yield edge_table(converted.table, converted.where), share
 
-
-def _grouped(tables: Iterator[tuple[EdgeTable, float]], rows: int) -> Iterator[tuple[list[EdgeTable], float]]:
-    """Tables together that have at least so many rows, but for the last."""
-    group: list[EdgeTable] = []
-    share = 1.0
-    for table, share in tables:
-        group.append(table)
-        if sum(len(each.source) for each in group) >= rows:
+    def groups(self, rows: int) -> Iterator[tuple[list[EdgeTable], float]]:
+        """The pieces in groups of at least this many rows, except the last group."""
+        group: list[EdgeTable] = []
+        share = 1.0
+        for table, share in self.tables():
+            group.append(table)
+            if sum(len(each.source) for each in group) >= rows:
+                yield group, share
+                group = []
+        if group:
             yield group, share
-            group = []
-    if group:
-        yield group, share
 
 
-class _Distinct:
-    """The distinct values of a column that comes in pieces, in the order of their first occurrence."""
+class _DistinctIds:
+    """Collects the distinct values of a column that comes in pieces, in the order of their first occurrence."""
 
     def __init__(self) -> None:
         self.pieces: list[pa.Array] = []
@@ -125,7 +163,7 @@ class _Distinct:
     def add(self, values: pa.Array) -> None:
         self.pieces.append(pc.unique(values))
         self.pending += len(self.pieces[-1])
-        if self.pending > self.merged:  # so that all merging together costs little more than the last
+        if self.pending > self.merged:  # the size doubles, so all merges together cost little more than the last
             self.array()
 
     def array(self) -> pa.Array:
@@ -136,45 +174,45 @@ class _Distinct:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Which node is where: all ids in ascending order, and the place of each row of attributes among them."""
+    """The position of every node: all ids in ascending order, and the position of each row of attributes."""
 
-    links: _Links
+    edges: _EdgeFile
     ids: NodeIds
-    rows: npt.NDArray[np.int64]
-    cleaning_report: CleaningReport
+    rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    report: CleaningReport = field(default_factory=CleaningReport)
 
     def pairs(self, tables: list[EdgeTable]) -> npt.NDArray[np.int64]:
-        """(E, 2) node numbers of edges."""
+        """(E, 2) node numbers of the edges."""
         ids = [*(table.source for table in tables), *(table.target for table in tables)]
-        return self.places(pa.concat_arrays(ids)).reshape(2, -1).T
+        return self.positions(pa.concat_arrays(ids)).reshape(2, -1).T
 
-    def places(self, column: pa.Array) -> npt.NDArray[np.int64]:
-        """The node numbers of ids that are all known."""
+    def positions(self, column: pa.Array) -> npt.NDArray[np.int64]:
+        """The node numbers of ids, all of which must exist."""
         if self.ids.are_strings:
             return self.ids.find(column)
         return np.asarray(np.searchsorted(self.ids.to_numpy(), column.to_numpy()))
 
 
-def _plan(links: _Links, rows: NodeRows | None, header: bool, missing: str) -> _Plan:
-    described = rows.described() if rows else None
-    files = [links.named, *([described] if described else [])]
+def _plan(edges: _EdgeFile, rows: NodeRows | None, header: bool, policy: str) -> _Plan:
+    nodes = [] if rows is None or rows.summary is None else [rows.summary]
     if header:
-        check_first_row(*files)
-    named, *rest = settled(files)
-    integers = named.loose and pa.types.is_integer(named.id_values()[0].type)
-    links = replace(links, named=named, integers=integers)
+        check_first_rows([edges.summary], nodes)
+    named, *described = with_common_ids([edges.summary, *nodes])
+    as_integers = named.raw_ids and pa.types.is_integer(named.id_values()[0].type)
+    edges = replace(edges, summary=named, as_integers=as_integers)
     if rows is None:
-        return _checked(_Plan(links, _ascending(links.ids), np.empty(0, np.int64), CleaningReport()))
-    known = distinct(rows.ids(rest[0] if rest else None), rows.where)
-    check_kinds(links.ids, named.where, known, rows.where)
-    strangers = links.ids.filter(pa.array(unknown(links.ids, known)))
-    if len(strangers) and missing == "error":
-        raise _first_stranger(links, known, rows, len(strangers))
-    ids = _ascending(pa.concat_arrays([known.array.cast(strangers.type), strangers]) if len(strangers) else known.array)
-    unnamed = len(known) - (len(links.ids) - len(strangers))
-    cleaning_report = CleaningReport(nodes_only_in_edges=len(strangers), nodes_only_in_attributes=unnamed)
-    plan = _checked(_Plan(links, ids, np.empty(0, np.int64), cleaning_report))
-    return replace(plan, rows=plan.places(known.array.cast(ids.array.type)))
+        return _checked(_Plan(edges, NodeIds(sorted_ids(edges.ids))))
+    known = distinct(rows.ids(described[0] if described else None), rows.where)
+    check_id_kinds(edges.ids, named.where, known, rows.where)
+    added = edges.ids.filter(pa.array(are_unknown(edges.ids, known)))
+    if len(added) and policy == "error":
+        errors = (unknown_node(table, "", known, rows.where, len(added)) for table, _ in edges.tables())
+        raise next(filter(None, errors))
+    ids = sorted_ids(pa.concat_arrays([known.array.cast(added.type), added]) if len(added) else known.array)
+    without_edges = len(known) - (len(edges.ids) - len(added))
+    report = CleaningReport(nodes_only_in_edges=len(added), nodes_only_in_attributes=without_edges)
+    plan = _checked(_Plan(edges, NodeIds(ids), report=report))
+    return replace(plan, rows=plan.positions(known.array.cast(ids.type)))
 
 
 def _checked(plan: _Plan) -> _Plan:
@@ -183,31 +221,21 @@ def _checked(plan: _Plan) -> _Plan:
     return plan
 
 
-def _ascending(ids: pa.Array) -> NodeIds:
-    return NodeIds(ids.take(pc.sort_indices(ids)))
-
-
-def _first_stranger(links: _Links, known: NodeIds, rows: NodeRows, count: int) -> InputError:
-    errors = (stranger_in(table, known, rows.where, count) for table, _ in links.tables())
-    return next(error for error in errors if error)
-
-
-def _write_edges(writer: FolderWriter, plan: _Plan, directed: bool, tell: Progress) -> CleaningReport:
-    merger = EdgeMerger(writer, len(plan.ids), plan.links.rows, directed)
-    for tables, share in _grouped(plan.links.tables(), len(plan.ids) // IDS_AN_EDGE):
+def _write_edges(writer: FolderWriter, plan: _Plan, directed: bool, progress: Progress) -> CleaningReport:
+    merger = EdgeMerger(writer, len(plan.ids), plan.edges.rows, directed)
+    for tables, share in plan.edges.groups(len(plan.ids) // IDS_PER_EDGE):
         merger.add(plan.pairs(tables), np.concatenate([table.weights for table in tables]))
-        tell("edges", share)
-    tell("merging", 0.0)
-    found = merger.finish()
+        progress("edges", share)
+    progress("merging", 0.0)
     return replace(
-        found,
-        nodes_only_in_edges=plan.cleaning_report.nodes_only_in_edges,
-        nodes_only_in_attributes=plan.cleaning_report.nodes_only_in_attributes,
+        merger.finish(),
+        nodes_only_in_edges=plan.report.nodes_only_in_edges,
+        nodes_only_in_attributes=plan.report.nodes_only_in_attributes,
     )
 
 
 def _write_rows(
-    writer: FolderWriter, rows: NodeRows, plan: _Plan, found: CleaningReport, tell: Callable[[float], None]
+    writer: FolderWriter, rows: NodeRows, plan: _Plan, report: CleaningReport, progress: Callable[[float], None]
 ) -> CleaningReport:
     for name, categories in (("labels", rows.labels), ("types", rows.types)):
         if categories is not None:
@@ -217,6 +245,6 @@ def _write_rows(
     if rows.names is not None:
         writer.put_strings("columns", rows.names)
     if rows.storage == "none":
-        return found
-    sizes = rows.write(writer, plan.rows, len(plan.ids), tell)
-    return replace(found, empty_attribute_rows=int((sizes == 0).sum()))
+        return report
+    counts = rows.write(writer, plan.rows, len(plan.ids), progress)
+    return replace(report, empty_attribute_rows=int((counts == 0).sum()))

@@ -109,8 +109,8 @@ class FolderWriter:
         """An array that comes piece by piece."""
         return NpyStream(self._path(name), dtype, columns)
 
-    def room(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """An array of known shape that is filled in any order."""
+    def create(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Create an array of zeros that can be filled in any order."""
         return create_npy(self._path(name), shape, dtype)
 
     def mapped(self, name: str) -> npt.NDArray[Any]:

@@ -1,10 +1,9 @@
-"""Table files: CSV, TSV and Parquet, whole or piece by piece; what takes data for a header is refused."""
+"""Table files, CSV, TSV or Parquet, whole or in pieces; a first row that is data instead of a header raises."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +12,7 @@ import pyarrow.parquet
 from glace.errors import InputError
 from glace.features.columns import RowLocator, parses
 from glace.features.frames import check_names
-from glace.features.rows import id_column
+from glace.features.rows import attribute_columns, id_column
 from glace.ids import integers_of, is_integer_text
 from glace.io.tables import edge_columns, text_column
 from glace.io.text_file import TextFile, one_line
@@ -21,12 +20,15 @@ from glace.storage.files import existing
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PIECE_NUMBERS = 1 << 20
-"""Values in a piece of a Parquet file; a list has as many as are in it."""
+"""Values in a piece of a Parquet file; a list counts as many as it holds."""
 TABLES = (*SEPARATORS, ".csv.gz", ".tsv.gz", ".parquet")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 
-# A header that nobody takes for data.
+# Headers that cannot be mistaken for data.
 CLEAR_HEADER = {"edges": "source,target", "attributes": "id, ...", "texts": "id,text"}
+
+Piece = tuple[pa.Table, float]
+"""Some rows, and the share of the file that has been read."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +37,20 @@ class TableFile:
 
     table: pa.Table
     role: str
+    """ "edges", "attributes" or "texts"."""
     where: RowLocator
-    loose: bool
-    """Whether its ids are text only because the file has no types."""
+    raw_ids: bool
+    """Whether ids are text only because the file states no types."""
     named: bool
-    """Whether the names of its columns stand in the file."""
+    """Whether the file itself names its columns."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Names of the columns that hold ids."""
+        """Names of the id columns."""
         return _id_columns(self.table.column_names, self.role, self.where)
 
-    def id_values(self) -> list[Any]:
-        """The columns that hold ids."""
+    def id_values(self) -> list[pa.ChunkedArray]:
+        """The id columns."""
         return [self.table.column(name) for name in self.ids]
 
 
@@ -56,47 +59,48 @@ def _id_columns(names: Sequence[str], role: str, where: RowLocator) -> tuple[str
 
 
 def ending_of(path: Path, known: Sequence[str]) -> str:
-    """Which of the known endings a name has; another one raises."""
+    """The one of the known endings that a file name has; another ending raises."""
     for ending in sorted(known, key=len, reverse=True):
         if path.name.lower().endswith(ending):
             return ending
-    raise InputError(f"{path}: unknown kind of file; its name must end in one of {', '.join(known)}")
+    raise InputError(f"{path}: unknown file format; the name must end in one of {', '.join(known)}")
 
 
-def read_table(path: str | Path, role: str, header: bool, worded: Sequence[str] = ()) -> TableFile:
-    """The whole table of a file of `edges`, `attributes` or `texts`; the columns `worded` are text in any case."""
+def read_table(path: str | Path, role: str, header: bool, text_columns: Sequence[str] = ()) -> TableFile:
+    """Read a whole file of "edges", "attributes" or "texts"; the `text_columns` are text even if they look numeric."""
     source, file = _opened(path, role, header)
     if file is None:
-        return TableFile(_read_parquet(source), role, RowLocator(source.name), loose=False, named=True)
+        return TableFile(_read_parquet(source), role, RowLocator(source.name), raw_ids=False, named=True)
     where = RowLocator(source.name, file.line_of_row)
-    names, types = _described(file, role, where)
-    types |= {name: pa.large_string() for name in worded if name in names}
-    table = _with_missing_ids(file.read(names, types), _id_columns(names, role, where))
-    return TableFile(table, role, where, loose=True, named=header)
+    names, types = _schema(file, role, where)
+    types |= {name: pa.large_string() for name in text_columns if name in names}
+    table = _with_null_ids(file.read(names, types), _id_columns(names, role, where))
+    return TableFile(table, role, where, raw_ids=True, named=header)
 
 
 def table_pieces(path: str | Path, role: str, header: bool) -> Iterator[tuple[TableFile, float]]:
-    """The same, some megabytes at a time, and the share of the file that has been read; at least one piece.
+    """Read a file a few megabytes at a time: yield at least one piece, and the share of the file read so far.
 
-    Messages count the rows of the whole file. Of edges only the columns that matter are read.
+    Messages count rows from the start of the file. Of an edge file only the columns of the edges are read.
     """
     source, file = _opened(path, role, header)
-    tables = _parquet_pieces(source) if file is None else _text_pieces(file, role)
-    number, first = (lambda position: position + 1) if file is None else file.line_of_row, 0
-    for table, share in tables:
-        where = RowLocator(source.name, lambda position, first=first: number(position + first))  # type: ignore[misc]
-        yield TableFile(table, role, where, loose=file is not None, named=file is None or header), share
+    pieces = _parquet_pieces(source) if file is None else _text_pieces(file, role)
+    row_number: Callable[[int], int] = (lambda position: position + 1) if file is None else file.line_of_row
+    first = 0
+    for table, share in pieces:
+        where = RowLocator(source.name, lambda position, first=first: row_number(position + first))  # type: ignore[misc]
+        yield TableFile(table, role, where, raw_ids=file is not None, named=file is None or header), share
         first += table.num_rows
 
 
-def summary(file: TableFile, ids: pa.Array) -> TableFile:
-    """A table with the columns of a file, these ids in its id columns and nothing in the others."""
+def with_ids_only(file: TableFile, ids: pa.Array) -> TableFile:
+    """The same columns with these values in the id columns and nulls in the others."""
     columns = {name: ids if name in file.ids else pa.nulls(len(ids)) for name in file.table.column_names}
     return replace(file, table=pa.table(columns))
 
 
 def _opened(path: str | Path, role: str, header: bool) -> tuple[Path, TextFile | None]:
-    """The file, and how it is read if it is text."""
+    """The path, and a reader if it is a text file."""
     ending = ending_of(Path(path), TABLES)
     source = existing(path, f"a file of {role}")
     if ending == ".parquet":
@@ -107,31 +111,30 @@ def _opened(path: str | Path, role: str, header: bool) -> tuple[Path, TextFile |
 def _read_parquet(path: Path) -> pa.Table:
     with _parquet(path) as opened:
         table = opened.read()
-        names = table.column_names
-    check_names(names, RowLocator(path.name))
+    check_names(table.column_names, RowLocator(path.name))
     return table
 
 
-def _parquet_pieces(path: Path) -> Iterator[tuple[pa.Table, float]]:
+def _parquet_pieces(path: Path) -> Iterator[Piece]:
     with _parquet(path) as opened:
         schema, count = opened.schema_arrow, opened.metadata.num_rows
         check_names(schema.names, RowLocator(path.name))
         done = 0
-        for batch in opened.iter_batches(_rows_a_piece(opened.metadata)):
+        for batch in opened.iter_batches(_rows_per_piece(opened.metadata)):
             done += batch.num_rows
             yield pa.Table.from_batches([batch]), done / count
         if not done:
             yield schema.empty_table(), 1.0
 
 
-def _rows_a_piece(described: Any) -> int:
-    groups = [described.row_group(number) for number in range(described.num_row_groups)]
+def _rows_per_piece(metadata: pa.parquet.FileMetaData) -> int:
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     values: int = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
-    return max(PIECE_NUMBERS * int(described.num_rows) // max(values, 1), 1)
+    return max(PIECE_NUMBERS * int(metadata.num_rows) // max(values, 1), 1)
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
+def _parquet(path: Path) -> Iterator[pa.parquet.ParquetFile]:
     try:
         with pa.parquet.ParquetFile(path) as opened:
             yield opened
@@ -139,63 +142,60 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise InputError(f"{path.name} cannot be read as Parquet: {one_line(problem)}") from problem
 
 
-def _text_pieces(file: TextFile, role: str) -> Iterator[tuple[pa.Table, float]]:
+def _text_pieces(file: TextFile, role: str) -> Iterator[Piece]:
     where = RowLocator(file.path.name, file.line_of_row)
-    names, types = _described(file, role, where)
+    names, types = _schema(file, role, where)
     ids = _id_columns(names, role, where)
     columns = edge_columns(names, where) if role == "edges" else names
     for table, share in file.pieces(names, types, columns):
-        yield _with_missing_ids(table, ids), share
+        yield _with_null_ids(table, ids), share
 
 
-def _described(file: TextFile, role: str, where: RowLocator) -> tuple[list[str], dict[str, Any]]:
-    """Names of the columns, and the types that are known."""
+def _schema(file: TextFile, role: str, where: RowLocator) -> tuple[list[str], dict[str, pa.DataType]]:
+    """Names of the columns, and the types that Arrow must not guess: an id 007 is text, and a weight is a number."""
     names = file.names(role)
     if file.header:
-        _check_names(names, role, where)
-    return names, _column_types(names, _id_columns(names, role, where), role, where)
-
-
-def _with_missing_ids(table: pa.Table, ids: Sequence[str]) -> pa.Table:
-    for name in ids:
-        column = table.column(name)
-        # Text columns of Arrow hold an empty cell as "", but for an id it is a missing one.
-        given = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.large_string()), column)
-        table = table.set_column(table.column_names.index(name), name, given)
-    return table
-
-
-def _column_types(names: Sequence[str], ids: Sequence[str], role: str, where: RowLocator) -> dict[str, Any]:
-    """The types that must not be guessed: an id 007 is no number, and a weight of x no text."""
-    types = dict.fromkeys((*ids, "label", "type"), pa.large_string())
+        _check_header(names, role, where)
+    types = dict.fromkeys((*_id_columns(names, role, where), "label", "type"), pa.large_string())
     if role == "texts":
         types[text_column(names, where)] = pa.large_string()
     if role == "edges":
         types |= dict.fromkeys(edge_columns(names, where)[2:], pa.float64())
-    return types
+    return names, types
 
 
-def _check_names(names: Sequence[str], role: str, where: RowLocator) -> None:
-    if _DATA[role](names):
+def _with_null_ids(table: pa.Table, ids: Sequence[str]) -> pa.Table:
+    # Arrow reads an empty cell of a text column as "", but an empty id is a missing one.
+    for name in ids:
+        column = table.column(name)
+        values = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.large_string()), column)
+        table = table.set_column(table.column_names.index(name), name, values)
+    return table
+
+
+def _check_header(names: Sequence[str], role: str, where: RowLocator) -> None:
+    if _LOOKS_LIKE_DATA[role](names):
         raise first_row_is_data(where, role, names)
     try:
         check_names(names, where)
     except InputError as problem:
-        raise InputError(f"{problem}, or pass header=False (--no-header) if the first row is data") from problem
+        raise InputError(
+            f"{problem}, or read the file without a header if its first row is data", hint=("header", False)
+        ) from problem
 
 
-def _is_an_edge(names: Sequence[str]) -> bool:
+def _is_edge(names: Sequence[str]) -> bool:
     return len(names) > 1 and all(is_integer_text(name) for name in names[:2])
 
 
-def _is_a_node(names: Sequence[str]) -> bool:
-    """Whether a header may be a node's id and numbers.
+def _is_node(names: Sequence[str]) -> bool:
+    """Whether a header may be an id and numbers.
 
-    pandas calls columns 0, 1, 2 ... and ids nothing. Fewer than three such beside a name may be data as well.
+    pandas names columns 0, 1, 2, ... and an index "". One or two such names after another name may be data as well.
     """
     if "id" in names or not names:
         return False
-    key, others = names[0], [name for name in names[1:] if name not in ("label", "type")]
+    key, others = names[0], attribute_columns(names, RowLocator(""))
     if is_integer_text(key):
         return True
     if not others or not all(parses(name) for name in others):
@@ -204,56 +204,60 @@ def _is_a_node(names: Sequence[str]) -> bool:
     return not (counted and (len(others) > 2 or key == ""))
 
 
-def _is_no_header_of_texts(names: Sequence[str]) -> bool:
-    # A row of an id and a text looks like any two names.
+def _is_text_row(names: Sequence[str]) -> bool:
+    # An id and a text look like any two names.
     return not {"id", "text"} & set(names)
 
 
-_DATA = {"edges": _is_an_edge, "attributes": _is_a_node, "texts": _is_no_header_of_texts}
+_LOOKS_LIKE_DATA = {"edges": _is_edge, "attributes": _is_node, "texts": _is_text_row}
 
 
 def first_row_is_data(where: RowLocator, role: str, names: Sequence[str]) -> InputError:
-    """The error for a header that is none."""
+    """The error for data where a header should be."""
     shown = ", ".join(names[:3])
     return InputError(
-        f"{where.name}: the first row ({shown}{', ...' if len(names) > 3 else ''}) looks like data, not like the "
-        f"names of columns; pass header=False (--no-header), or give it a header such as {CLEAR_HEADER[role]}"
+        f"{where.name}: the first row ({shown}{', ...' if len(names) > 3 else ''}) looks like data, not like column "
+        f"names; add a header such as {CLEAR_HEADER[role]}, or read the file without one",
+        hint=("header", False),
     )
 
 
-def may_be_an_edge(links: TableFile) -> bool:
-    """Whether the names of the edge columns were not told apart from data by reading them alone."""
-    return links.loose and not {"source", "target"} <= set(links.table.column_names)
+def may_be_an_edge(file: TableFile) -> bool:
+    """Whether the names of the columns of an edge file may be data."""
+    return file.raw_ids and not {"source", "target"} <= set(file.table.column_names)
 
 
-def check_first_row(links: TableFile, nodes: TableFile | None = None) -> None:
-    """Raise if what was taken for the names of columns are a weight, or ids of nodes."""
-    names = links.table.column_names
-    if may_be_an_edge(links) and (parses(names[-1]) or name_nodes(links.ids, nodes or links)):
-        raise first_row_is_data(links.where, "edges", names)
-    if nodes is not None and nodes.loose and "id" not in nodes.ids and name_nodes(nodes.ids, links):
-        raise first_row_is_data(nodes.where, nodes.role, nodes.table.column_names)
+def check_first_rows(edges: Sequence[TableFile], nodes: Sequence[TableFile]) -> None:
+    """Raise if what was read as column names is a weight, or ids of nodes."""
+    for file in edges:
+        names = file.table.column_names
+        others = (file, *nodes)
+        if may_be_an_edge(file) and (parses(names[-1]) or any(_hold_ids(other, file.ids) for other in others)):
+            raise first_row_is_data(file.where, "edges", names)
+    for file in nodes:
+        if file.raw_ids and "id" not in file.ids and any(_hold_ids(other, file.ids) for other in edges):
+            raise first_row_is_data(file.where, file.role, file.table.column_names)
 
 
-def name_nodes(names: Sequence[str], file: TableFile) -> bool:
-    """Whether one of these names is an id in this file."""
+def _hold_ids(file: TableFile, names: Sequence[str]) -> bool:
+    """Whether one of these names is an id in the file."""
     wanted = pa.array(names, pa.large_string())
     columns = (column.cast(pa.large_string()) for column in file.id_values())
     return any(pc.any(pc.is_in(column, value_set=wanted)).as_py() for column in columns)
 
 
-def settled(files: list[TableFile]) -> list[TableFile]:
-    """The files with loose ids turned to integers if every id of every file is one, else as they are."""
+def with_common_ids(files: list[TableFile]) -> list[TableFile]:
+    """The files with integer ids if every id of every file is written as an integer, otherwise unchanged."""
     converted = [with_integer_ids(file) for file in files]
-    settled = [file for file in converted if file is not None]
-    return settled if len(settled) == len(files) else files
+    integers = [file for file in converted if file is not None]
+    return integers if len(integers) == len(files) else files
 
 
 def with_integer_ids(file: TableFile) -> TableFile | None:
-    """The file with ids that are integers; None if not every one is written as such."""
+    """The file with integer ids; None if an id is not written as a plain integer."""
     table = file.table
     for name, column in zip(file.ids, file.id_values(), strict=True):
-        integers = integers_of(column) if file.loose else column
+        integers = integers_of(column) if file.raw_ids else column
         if integers is None or not pa.types.is_integer(integers.type):
             return None
         table = table.set_column(table.column_names.index(name), name, integers)

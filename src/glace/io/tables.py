@@ -1,7 +1,7 @@
-"""Tables with ids to a Graph: an edge table, and attributes or texts for each node."""
+"""Tables with ids to a Graph: edges, and attributes or texts for each node type, T >= 1."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,130 +23,149 @@ from glace.features.columns import (
     sparse_rows_of,
     weights_of,
 )
-from glace.features.frames import arrow_table
+from glace.features.frames import Frame, arrow_table
 from glace.features.pipeline import FeaturePipeline, Kinds, distinct_columns
 from glace.features.rows import attribute_columns, id_column
 from glace.features.text import TextVocabulary
 from glace.graph.graph import CleaningReport, Graph, build
 from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
+from glace.io.table_arguments import (
+    Columns,
+    EdgeTables,
+    Ends,
+    NodeSource,
+    NodeTables,
+    Pipelines,
+    check_policy,
+    tables_by_type,
+)
+from glace.sparse import Matrix
 
-MISSING = ("error", "empty")
+Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """Checked edges: ids of one kind, and a usable weight for each."""
+    """Checked edges: the ids of both ends and a valid weight for each."""
 
     source: pa.Array
     target: pa.Array
-    weights: npt.NDArray[Any]
+    weights: npt.NDArray[np.floating]
     where: RowLocator
+    ends: Ends = ("", "")
+    """Node types of the sources and of the targets; None if the ids decide."""
+
+    def columns_of(self, node_type: str) -> list[pa.Array]:
+        """The columns that hold ids of this node type."""
+        columns = zip(self.ends or (), (self.source, self.target), strict=False)
+        return [column for end, column in columns if end == node_type]
 
 
 @dataclass(frozen=True)
 class NodeTable:
-    """Checked nodes: distinct ids, and for each a row of attributes, a label and a type, where given."""
+    """Checked nodes of one type: distinct ids, and for each a row of attributes, a label and a type, if given."""
 
     ids: NodeIds
     where: RowLocator
-    attributes: Any = None
+    attributes: Matrix | None = None
     labels: Categories | None = None
     node_types: Categories | None = None
     pipeline: FeaturePipeline | None = None
-    attribute_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
     cleaning_report: CleaningReport = field(default_factory=CleaningReport)
 
 
 def from_tables(
-    edges: Any,
-    attributes: Any = None,
+    edges: EdgeTables[Frame],
+    attributes: NodeTables[Frame] = None,
     *,
-    texts: Any = None,
-    columns: Any = None,
-    pipeline: Any = None,
+    texts: NodeTables[Frame] = None,
+    columns: Columns = None,
+    pipeline: Pipelines = None,
     directed: bool = False,
-    missing: str = "error",
+    nodes_without_attributes: str = "error",
 ) -> Graph:
-    """A graph from tables that name nodes by their ids (pandas, polars, pyarrow or any Arrow frame).
+    """Make a graph from tables that name nodes by their ids.
 
-    `edges`: the columns `source`, `target` and, if there, `weight` (above 0); without those names the
-    first two columns and, as the weight, the third. `attributes`: the column `id` (else the first), `label`
-    and `type` if there, and every other column a number; or two columns of lists, `columns` and `values`, what is
-    not zero in a row. `texts`, in place of attributes: `id`, `text`
-    (else the next column), `label`, `type`; the words become TF-IDF attributes.
+    Tables are frames of pandas or polars, pyarrow tables, or dicts of columns. With several node types there is one
+    table per type: `attributes`, `texts`, `columns` and `pipeline` are then dicts by type.
 
-    With `columns`, such as {"title": "text", "brand": "category"}, attributes may be of several kinds, see
-    docs/formats.md: `number` (those not named), `category`, `text`, `sentence:MODEL`, or `drop`. Numbers may then be
-    missing. `pipeline`, that of a graph or a model made before, is applied in place of learning one.
+    Parameters
+    ----------
+    edges : table, or dict of tables
+        The columns `source`, `target` and optionally `weight` (above 0). Without these names the first two columns
+        and, as the weight, the third. With node types, a dict by the types of both ends, such as
+        ``{("word", "synset"): frame}``; a type may then have no node table, and types may share ids. In one table for
+        all types the ids must be unique.
+    attributes : table, or dict of tables, optional
+        The column `id` (otherwise the first), `label` and `type` if present, and numbers in all other columns. For
+        sparse attributes, two columns of lists: `columns`, where a row is not zero, and `values`.
+    texts : table, or dict of tables, optional
+        Instead of attributes: `id`, `text` (otherwise the other column), `label` and `type`. The words become TF-IDF
+        attributes.
+    columns : dict of str to str, optional
+        Kinds of the columns of `attributes`: "number" (the default), "category", "text", "sentence:MODEL" or "drop".
+        Numbers may then be missing.
+    pipeline : FeaturePipeline, optional
+        The pipeline of another graph or of a model, applied instead of learning one from the columns.
+    directed : bool, default False
+        Whether edges have a direction.
+    nodes_without_attributes : {"error", "empty"}, default "error"
+        What to do with nodes that edges name but that have no row in their table: raise, or append them to the
+        table's nodes, sorted, with empty attributes.
 
-    Nodes of several types have a table each: `attributes`, `texts`, `columns` and `pipeline` are then dicts by type, such
-    as {"word": frame}. `edges` may be a dict by the types of their ends, such as {("word", "synset"): frame}; then a
-    type may be without a table, and types may have ids in common.
+    Returns
+    -------
+    Graph
+        The nodes in the order of the table, or sorted by id without one; types in the order of their names. Nodes
+        without edges are kept. `graph.cleaning_report` counts what was merged, dropped or added. If two types share an
+        id, all nodes are named TYPE:ID.
 
-    An edge that names a node without a row raises, unless `missing="empty"`: such nodes then come
-    after the table's, sorted, without attributes. Nodes that no edge names are kept.
+    Raises
+    ------
+    InputError
+        If a table cannot be used; the message names the table and the row.
+
+    Examples
+    --------
+    >>> import glace
+    >>> edges = {"source": ["ann", "bob"], "target": ["bob", "eve"]}
+    >>> people = {"id": ["ann", "bob", "eve"], "age": [30, 41, 25], "town": ["Bern", "Genf", "Bern"]}
+    >>> graph = glace.from_tables(edges, people, columns={"town": "category"})
+    >>> graph.num_nodes, graph.num_edges, graph.num_attributes
+    (3, 2, 3)
     """
-    from glace.io.typed_tables import are_typed, from_typed_tables
-
-    if are_typed(edges, attributes, texts):
-        check_missing(missing)
-        return from_typed_tables(edges, attributes, texts, columns, pipeline, directed, missing)
-    check_choices(attributes, texts, missing)
-    check_mixed(attributes, columns, pipeline)
-    links = edge_table(arrow_table(edges, "edges"), RowLocator("edges"))
-    nodes = None
-    if attributes is not None:
-        nodes = attribute_table(arrow_table(attributes, "attributes"), RowLocator("attributes"), columns, pipeline)
-    if texts is not None:
-        nodes = text_table(arrow_table(texts, "texts"), RowLocator("texts"))
-    return join(links, nodes, directed=directed, missing=missing)
+    edge_frames, sources = tables_by_type(edges, attributes, texts, columns, pipeline)
+    check_policy(nodes_without_attributes)
+    nodes = {}
+    for name, source in sources.items():
+        label = f"{source.role} of {name}" if name else source.role
+        nodes[name] = node_table(arrow_table(source.table, label), RowLocator(label), source)
+    links = []
+    for ends, frame in edge_frames.items():
+        label = f"edges {ends[0]}:{ends[1]}" if ends and ends[0] else "edges"
+        links.append(edge_table(arrow_table(frame, label), RowLocator(label), ends))
+    return join(links, nodes, directed=directed, nodes_without_attributes=nodes_without_attributes)
 
 
-def check_choices(attributes: Any, texts: Any, missing: str) -> None:
-    """Raise on options that contradict each other, before any table is read."""
-    if attributes is not None and texts is not None:
-        raise InputError("give attributes or texts, not both; a graph has one kind")
-    check_missing(missing)
-
-
-def check_missing(missing: str) -> None:
-    """Raise unless it says what to do with nodes that have no row."""
-    if missing not in MISSING:
-        raise InputError(f"must be one of {', '.join(MISSING)}, not {missing!r}", option="missing")
-
-
-def check_mixed(attributes: Any, columns: Kinds | None, pipeline: FeaturePipeline | None) -> None:
-    """Raise on kinds of columns, or a pipeline, that nothing is there for."""
-    if columns is not None and pipeline is not None:
-        raise InputError("give columns or a pipeline, not both; a pipeline knows what its columns are")
-    if columns is not None and not isinstance(columns, Mapping):
-        raise InputError(
-            f"columns must say of each what it is, such as {{'title': 'text'}}, not {type(columns).__name__}"
-        )
-    if pipeline is not None and not isinstance(pipeline, FeaturePipeline):
-        raise InputError(f"pipeline must be that of a graph or a model, not {type(pipeline).__name__}")
-    if (columns is not None or pipeline is not None) and attributes is None:
-        raise InputError("kinds of columns (columns=..., --column, or a pipeline) go with a table of attributes")
-
-
-def edge_table(table: pa.Table, where: RowLocator, one_kind: bool = True) -> EdgeTable:
-    """The edges of an Arrow table; ids of both ends must be of `one_kind`, unless they are of two types of nodes."""
+def edge_table(table: pa.Table, where: RowLocator, ends: Ends = ("", "")) -> EdgeTable:
+    """The edges of an Arrow table; both ends must have the same kind of id, unless they are of two node types."""
     source, target, *weight = edge_columns(table.column_names, where)
     sources, targets = (ids_of(table, name, where) for name in (source, target))
     if table.num_rows == 0:
         targets = targets.cast(sources.type)
-    if one_kind and sources.type != targets.type:
+    if (ends is None or ends[0] == ends[1]) and sources.type != targets.type:
         raise InputError(
             f"{where.name}: column {source!r} holds {_kind(sources)} and {target!r} {_kind(targets)}; "
             "both must hold the same kind of id"
         )
     weights = weights_of(table, weight[0], where) if weight else np.ones(table.num_rows, dtype=np.float32)
-    return EdgeTable(sources, targets, weights, where)
+    return EdgeTable(sources, targets, weights, where, ends)
 
 
 def edge_columns(names: Sequence[str], where: RowLocator) -> list[str]:
-    """Names of the source, the target and, where there is one, the weight column."""
+    """Names of the source column, the target column and, if there is one, the weight column."""
     if "source" in names and "target" in names:
         return [name for name in ("source", "target", "weight") if name in names]
     shown = ", ".join(repr(name) for name in names)
@@ -160,14 +179,21 @@ def edge_columns(names: Sequence[str], where: RowLocator) -> list[str]:
     return list(names)
 
 
+def node_table(table: pa.Table, where: RowLocator, source: NodeSource) -> NodeTable:
+    """The nodes of an Arrow table of attributes or texts."""
+    if source.role == "texts":
+        return text_table(table, where)
+    return attribute_table(table, where, source.columns, source.pipeline)
+
+
 def text_column(names: Sequence[str], where: RowLocator) -> str:
-    """Name of the column that holds a text table's texts: `text`, else the only other one."""
-    others = [name for name in names if name not in (id_column(names, where), "label", "type")]
+    """Name of the text column of a table of texts: `text`, otherwise the only other one."""
+    others = attribute_columns(names, where)
     if "text" in others:
         return "text"
     if len(others) != 1:
         shown = ", ".join(repr(name) for name in names)
-        raise InputError(f"{where.name}: wanted an id and a text column, but there are {shown}; name it text")
+        raise InputError(f"{where.name}: an id and a text column are needed, but there are {shown}; name it text")
     return others[0]
 
 
@@ -178,31 +204,27 @@ def attribute_table(
     key, columns = id_column(table.column_names, where), attribute_columns(table.column_names, where)
     ids = distinct(ids_of(table, key, where), where)
     categories = label_and_type(table, key)
+    sparse_rows = are_sparse_rows(table.schema, columns)
     if kinds is not None:
-        check_plain_columns(table, columns, where)
+        if sparse_rows:
+            raise InputError(f"{where.name}: sparse rows hold numbers only; leave out the kinds of columns")
         pipeline = FeaturePipeline.learn(table, columns, kinds, where)
     if pipeline is not None:
         matrix, counts = pipeline.mixed(pipeline.chosen(table, key, where), where)
-        cleaning_report = CleaningReport(
+        report = CleaningReport(
             missing_values=sum(each.missing for each in counts),
             unknown_values=sum(each.unknown for each in counts),
             distinct_columns=distinct_columns(pipeline, len(ids)) if kinds is not None else 0,
         )
-        return NodeTable(ids, where, matrix, *categories, pipeline=pipeline, cleaning_report=cleaning_report)
-    if are_sparse_rows(table.schema, columns):
+        return NodeTable(ids, where, matrix, *categories, pipeline=pipeline, cleaning_report=report)
+    if sparse_rows:
         return NodeTable(ids, where, sparse_rows_of(table, where), *categories)
-    matrix = matrix_of(table, columns, where) if columns else None
-    return NodeTable(ids, where, matrix, *categories, attribute_names=tuple(columns) or None)
-
-
-def check_plain_columns(table: pa.Table, columns: list[str], where: RowLocator) -> None:
-    """Raise on sparse rows, whose columns have no names and so no kinds."""
-    if are_sparse_rows(table.schema, columns):
-        raise InputError(f"{where.name}: these are sparse rows, all of them numbers; leave the kinds of columns out")
+    dense = matrix_of(table, columns, where) if columns else None
+    return NodeTable(ids, where, dense, *categories, feature_names=tuple(columns) or None)
 
 
 def text_table(table: pa.Table, where: RowLocator) -> NodeTable:
-    """The nodes of an Arrow table of texts; a missing text is an empty one."""
+    """The nodes of an Arrow table of texts; a missing text is empty."""
     ids, texts = text_rows(table, where)
     try:
         vocabulary = TextVocabulary.learn(texts)
@@ -213,7 +235,7 @@ def text_table(table: pa.Table, where: RowLocator) -> NodeTable:
 
 
 def text_rows(table: pa.Table, where: RowLocator) -> tuple[NodeIds, list[str]]:
-    """Ids and texts of an Arrow table."""
+    """The ids and texts of an Arrow table."""
     key, name = id_column(table.column_names, where), text_column(table.column_names, where)
     ids = distinct(ids_of(table, key, where), where)
     column = table.column(name)
@@ -222,60 +244,91 @@ def text_rows(table: pa.Table, where: RowLocator) -> tuple[NodeIds, list[str]]:
     return ids, ["" if text is None else text for text in column.to_pylist()]
 
 
-def join(edges: EdgeTable, nodes: NodeTable | None, *, directed: bool, missing: str) -> Graph:
-    """The graph of checked tables; without a node table the nodes are those the edges name, sorted."""
-    if nodes is None:
-        known = NodeTable(NodeIds(sorted_ids(pa.concat_arrays([edges.source, edges.target]))), edges.where)
-    else:
-        known = _completed(nodes, edges, missing)
-    pairs = np.column_stack([known.ids.find(edges.source), known.ids.find(edges.target)])
-    given = len(known.ids) if nodes is None else len(nodes.ids)
-    named = np.zeros(len(known.ids), dtype=bool)
-    named[pairs] = True
-    cleaning_report = replace(
-        known.cleaning_report,
-        nodes_only_in_edges=len(known.ids) - given,
-        nodes_only_in_attributes=given - int(named[:given].sum()),
-    )
+def join(
+    edges: Sequence[EdgeTable], nodes: Mapping[str, NodeTable], *, directed: bool, nodes_without_attributes: str
+) -> Graph:
+    """The graph of checked tables: types sorted by name, and each type's nodes in the order of its table.
+
+    A type without a table has the nodes that edges name, sorted and without attributes. If two types share an id, or
+    have different kinds of ids, all nodes are named TYPE:ID.
+    """
+    names = _type_names(edges, nodes)
+    tables = [_completed(name, nodes.get(name), edges, nodes_without_attributes) for name in names]
+    first = np.cumsum([0, *(len(table.ids) for table in tables)])
+    pairs = _stacked([_pairs(each, names, tables, first) for each in edges])
+    ids, shared_ids = _ids(names, tables)
+    rows = [len(nodes[name].ids) if name in nodes else None for name in names]
+    types = [
+        NodeType(name, len(table.ids), table.attributes, table.feature_names, table.pipeline)
+        for name, table in zip(names, tables, strict=True)
+    ]
     return build(
         pairs,
-        edges.weights,
-        known.ids,
-        [NodeType("", len(known.ids), known.attributes, known.attribute_names, known.pipeline)],
+        _stacked([each.weights for each in edges]),
+        ids,
+        types if any(each.attributes is not None for each in types) else None,
         directed=directed,
-        labels=known.labels,
-        node_types=known.node_types,
-        cleaning_report=cleaning_report,
+        labels=_labels(tables),
+        node_types=_node_types(names, tables),
+        cleaning_report=replace(_cleaning_report(tables, rows, pairs, first), shared_ids=shared_ids),
     )
+
+
+def _type_names(edges: Sequence[EdgeTable], nodes: Mapping[str, NodeTable]) -> list[str]:
+    for name, table in nodes.items():
+        if name and table.node_types is not None:
+            raise InputError(f"{table.where.name}: a column 'type', but all nodes are of type {name!r}; drop it")
+    names = sorted({*nodes, *(end for each in edges for end in each.ends or ())})
+    if not names:
+        raise InputError("there is no table of nodes; give attributes or texts by type, or edges by type")
+    by_edges = {end for each in edges for end in each.ends or names}
+    without_edges, without_table = sorted(set(nodes) - by_edges), sorted(by_edges - set(nodes))
+    if without_edges and without_table:
+        raise InputError(
+            f"type {without_edges[0]!r} has a table but no edges, and type {without_table[0]!r} has edges but no "
+            "table; is one of the names misspelt?"
+        )
+    return names
+
+
+def _completed(name: str, table: NodeTable | None, edges: Sequence[EdgeTable], policy: str) -> NodeTable:
+    """The nodes of a type, including those that only edges name."""
+    if table is None:
+        mentions = [(each.where, column) for each in edges for column in each.columns_of(name)]
+        return NodeTable(NodeIds(sorted_ids(_concatenated(mentions, name))), mentions[0][0])
+    unknown = []
+    for each in edges:
+        for column in each.columns_of(name):
+            check_id_kinds(column, each.where, table.ids, table.where)
+            unknown.append(column.filter(pa.array(are_unknown(column, table.ids))))
+    found = [column for column in unknown if len(column)]
+    if not found:
+        return table
+    added = sorted_ids(pa.concat_arrays(found))
+    if policy == "error":
+        raise next(filter(None, (unknown_node(each, name, table.ids, table.where, len(added)) for each in edges)))
+    return _extended(table, added)
+
+
+def _concatenated(mentions: list[tuple[RowLocator, pa.Array]], name: str) -> pa.Array:
+    columns = [column for _, column in mentions]
+    if len({column.type for column in columns}) > 1:
+        places = ", ".join(dict.fromkeys(where.name for where, _ in mentions))
+        raise InputError(f"nodes of type {name!r} are named by integers and by text ({places}); make them the same")
+    return pa.concat_arrays(columns)
 
 
 def sorted_ids(ids: pa.Array) -> pa.Array:
-    """Each id once, in order."""
-    distinct = pc.unique(ids)
-    return distinct.take(pc.sort_indices(distinct))
+    """The distinct ids in ascending order."""
+    distinct_ids = pc.unique(ids)
+    return distinct_ids.take(pc.sort_indices(distinct_ids))
 
 
 def _kind(ids: pa.Array) -> str:
     return "integers" if pa.types.is_integer(ids.type) else "text"
 
 
-def _completed(nodes: NodeTable, edges: EdgeTable, missing: str) -> NodeTable:
-    """The node table, with the nodes that only the edges name if they are wanted."""
-    check_kinds(edges.source, edges.where, nodes.ids, nodes.where)
-    from_here, to_here = unknown(edges.source, nodes.ids), unknown(edges.target, nodes.ids)
-    if not (from_here.any() or to_here.any()):
-        return nodes
-    strangers = sorted_ids(
-        pa.concat_arrays([edges.source.filter(pa.array(from_here)), edges.target.filter(pa.array(to_here))])
-    )
-    if missing == "empty":
-        return extended(nodes, strangers)
-    error = stranger_in(edges, nodes.ids, nodes.where, len(strangers))
-    assert error is not None
-    raise error
-
-
-def check_kinds(named: pa.Array, edges: RowLocator, ids: NodeIds, nodes: RowLocator) -> None:
+def check_id_kinds(named: pa.Array, edges: RowLocator, ids: NodeIds, nodes: RowLocator) -> None:
     """Raise unless edges name nodes by the kind of id that the nodes have."""
     if len(ids) and len(named) and ids.array.type != named.type:
         raise InputError(
@@ -284,44 +337,126 @@ def check_kinds(named: pa.Array, edges: RowLocator, ids: NodeIds, nodes: RowLoca
         )
 
 
-def stranger_in(edges: EdgeTable, ids: NodeIds, nodes: RowLocator, count: int) -> InputError | None:
-    """The error for the first edge that names a node without a row, if there is one; such nodes are `count`."""
-    from_here, to_here = unknown(edges.source, ids), unknown(edges.target, ids)
-    if not (from_here.any() or to_here.any()):
-        return None
-    row = int(np.flatnonzero(from_here | to_here)[0])
-    node = (edges.source if from_here[row] else edges.target)[row].as_py()
-    return InputError(
-        f"{edges.where.row(row)}: node {node!r} has no row in {nodes.name}; {count:,} such "
-        "nodes in all; add the rows, or give such nodes empty attributes",
-        hint=("missing", "empty"),
-    )
-
-
-def unknown(column: pa.Array, ids: NodeIds) -> npt.NDArray[np.bool_]:
-    """Which ids of a column are not among these."""
-    # Ids of an empty table have no kind to speak of, and may not even compare with the edges'.
+def are_unknown(column: pa.Array, ids: NodeIds) -> npt.NDArray[np.bool_]:
+    """Whether each id of a column is not among `ids`."""
+    # The ids of an empty table have no kind, so they may not be comparable with those of the edges.
     return np.asarray(ids.find(column) < 0) if len(ids) else np.ones(len(column), dtype=np.bool_)
 
 
-def extended(nodes: NodeTable, strangers: pa.Array) -> NodeTable:
-    """The node table with these nodes after its own, without attributes."""
-    added = len(strangers)
-    attributes = nodes.attributes
-    if sp.issparse(attributes):
-        attributes = sp.csr_array(sp.vstack([attributes, sp.csr_array((added, attributes.shape[1]), dtype=np.float32)]))
-    elif attributes is not None:
-        attributes = np.vstack([attributes, np.zeros((added, attributes.shape[1]), dtype=np.float32)])
-    return replace(
-        nodes,
-        ids=NodeIds(pa.concat_arrays([nodes.ids.array.cast(strangers.type), strangers])),
-        attributes=attributes,
-        labels=_padded(nodes.labels, added),
-        node_types=_padded(nodes.node_types, added),
+def unknown_node(edges: EdgeTable, node_type: str, ids: NodeIds, nodes: RowLocator, count: int) -> InputError | None:
+    """The error for the first edge that names one of the `count` nodes without a row; None if no edge here does."""
+    columns = edges.columns_of(node_type)
+    unknown = [are_unknown(column, ids) for column in columns]
+    bad_rows = np.flatnonzero(np.logical_or.reduce(unknown)) if columns else np.empty(0)
+    if len(bad_rows) == 0:
+        return None
+    row = int(bad_rows[0])
+    node = next(column[row].as_py() for column, bad in zip(columns, unknown, strict=True) if bad[row])
+    return InputError(
+        f"{edges.where.row(row)}: node {node!r} has no row in {nodes.name}; {count:,} such node{'s'[: count > 1]} in "
+        "all; add the rows, or give such nodes empty attributes",
+        hint=("nodes_without_attributes", "empty"),
     )
 
 
-def _padded(categories: Categories | None, added: int) -> Categories | None:
+def _extended(nodes: NodeTable, added: pa.Array) -> NodeTable:
+    """The node table with these nodes appended, without attributes."""
+    count, attributes = len(added), nodes.attributes
+    if isinstance(attributes, np.ndarray):
+        attributes = np.vstack([attributes, np.zeros((count, attributes.shape[1]), dtype=np.float32)])
+    elif attributes is not None:
+        attributes = sp.csr_array(sp.vstack([attributes, sp.csr_array((count, attributes.shape[1]), dtype=np.float32)]))
+    return replace(
+        nodes,
+        ids=NodeIds(pa.concat_arrays([nodes.ids.array.cast(added.type), added])),
+        attributes=attributes,
+        labels=_padded(nodes.labels, count),
+        node_types=_padded(nodes.node_types, count),
+    )
+
+
+def _padded(categories: Categories | None, count: int) -> Categories | None:
     if categories is None:
         return None
-    return replace(categories, codes=np.append(categories.codes, np.full(added, -1, dtype=np.int32)))
+    return replace(categories, codes=np.append(categories.codes, np.full(count, -1, dtype=np.int32)))
+
+
+def _stacked(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _pairs(edges: EdgeTable, names: list[str], tables: list[NodeTable], first: Positions) -> Positions:
+    """(E, 2) positions of the ends of a table's edges among all nodes; `first` is where each type starts."""
+    if edges.ends is None:
+        columns = [_found(column, edges.where, names, tables, first) for column in (edges.source, edges.target)]
+        return np.column_stack(columns)
+    codes = [names.index(end) for end in edges.ends]
+    found = [tables[code].ids.find(column) for code, column in zip(codes, (edges.source, edges.target), strict=True)]
+    return np.column_stack([first[code] + rows for code, rows in zip(codes, found, strict=True)])
+
+
+def _found(
+    column: pa.Array, where: RowLocator, names: list[str], tables: list[NodeTable], first: Positions
+) -> Positions:
+    """Positions of nodes of any type; an id of no type or of several types raises."""
+    positions, matches = np.full(len(column), -1, np.int64), np.zeros(len(column), np.int64)
+    for code, table in enumerate(tables):
+        if len(table.ids) and table.ids.array.type == column.type:
+            rows = table.ids.find(column)
+            positions, matches = np.where(rows >= 0, first[code] + rows, positions), matches + (rows >= 0)
+    if (matches == 1).all():
+        return positions
+    row = int(np.flatnonzero(matches != 1)[0])
+    node = column[row].as_py()
+    if matches[row] == 0:
+        raise InputError(f"{where.row(row)}: node {node!r} has no row in the tables of {', '.join(names)}")
+    raise InputError(
+        f"{where.row(row)}: {node!r} is a node of several types; give the edges by the types of their sources and "
+        f"targets, such as {names[0]}:{names[-1]}=FILE, or {{('{names[0]}', '{names[-1]}'): table}}"
+    )
+
+
+def _ids(names: list[str], tables: list[NodeTable]) -> tuple[NodeIds, int]:
+    """The ids of all nodes, and how many of them occurred in two types."""
+    if len(tables) == 1:
+        return tables[0].ids, 0
+    arrays = [table.ids.array for table in tables if len(table.ids)]
+    total = sum(len(each) for each in arrays)
+    if len({each.type for each in arrays}) == 1:
+        together = pa.concat_arrays(arrays)
+        shared = total - len(together.unique())
+        if not shared:
+            return NodeIds(together), 0
+    else:
+        shared = total
+    return NodeIds([f"{name}:{each}" for name, table in zip(names, tables, strict=True) for each in table.ids]), shared
+
+
+def _labels(tables: list[NodeTable]) -> Categories | None:
+    if len(tables) == 1 or all(table.labels is None for table in tables):
+        return tables[0].labels
+    return Categories.of([label for each in tables for label in (each.labels or [None] * len(each.ids))])
+
+
+def _node_types(names: list[str], tables: list[NodeTable]) -> Categories | None:
+    if names == [""]:
+        return tables[0].node_types
+    codes = np.repeat(np.arange(len(names), dtype=np.int32), [len(table.ids) for table in tables])
+    return Categories(codes, tuple(names))
+
+
+def _cleaning_report(
+    tables: list[NodeTable], rows: list[int | None], pairs: Positions, first: Positions
+) -> CleaningReport:
+    """Counts over all types; `rows` is the number of rows of each type's table, None if it has none."""
+    totals = {
+        each.name: sum(getattr(table.cleaning_report, each.name) for table in tables) for each in fields(CleaningReport)
+    }
+    mentioned = np.zeros(int(first[-1]), dtype=bool)
+    mentioned[pairs] = True
+    for code, count in enumerate(rows):
+        if count is not None:
+            in_table = mentioned[first[code] : first[code] + count]
+            totals["nodes_only_in_attributes"] += count - int(in_table.sum())
+            totals["nodes_only_in_edges"] += int(first[code + 1] - first[code]) - count
+    return CleaningReport(**totals)
