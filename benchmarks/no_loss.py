@@ -18,9 +18,9 @@ from benchmarks.common import RESULTS, DataDir, Report, Results, Threads, graph_
 from benchmarks.time_to_quality import Way
 from glace.config.config import Config
 from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.experiments.splits import Split, split_edges
 from glace.fitted.embed import embed_all
 from glace.gaussian.embedding import Embedding
-from glace.graph.split import Split, split_edges
 from glace.rng import Streams
 from glace.training.loop import Trainer
 from glace.training.optimizer import BETAS, Optimizer

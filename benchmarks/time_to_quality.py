@@ -18,8 +18,8 @@ from benchmarks.yardstick import Yardstick
 from glace.experiments.baselines.descent import Descent
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.methods import LEARNED, Learned, make
+from glace.experiments.splits import Split, split_edges
 from glace.gaussian.embedding import Embedding
-from glace.graph.split import Split, split_edges
 from glace.options import number_or_word
 from glace.rng import Streams
 from glace.training.threads import using_threads

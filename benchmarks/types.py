@@ -16,10 +16,11 @@ from benchmarks.common import RESULTS, Report, Results, Threads, in_turn
 from glace.datasets.registry import load
 from glace.estimators.glace import GLACE
 from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.experiments.splits import Induction, Split, hide_nodes, split_edges
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.non_edges import sample_non_edges
-from glace.graph.split import HeldOut, Induction, Split, hide_nodes, split_edges
+from glace.graph.split import HeldOut
 from glace.rng import Streams
 
 HIDDEN = 0.1

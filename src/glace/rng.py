@@ -6,10 +6,14 @@ threads or what was drawn before. A resumed run therefore needs no generator sta
 
 import zlib
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from glace.errors import InputError
+
+Bits = TypeVar("Bits", np.uint64, npt.NDArray[np.uint64])
 
 
 @dataclass(frozen=True)
@@ -25,3 +29,13 @@ class Streams:
     def numpy(self, purpose: str, item: int = 0) -> np.random.Generator:
         """A fresh generator for the `item`-th use of `purpose`, such as `numpy("negatives", step)`."""
         return np.random.default_rng([int(self.seed), zlib.crc32(purpose.encode()), item])
+
+
+def splitmix64(keys: Bits) -> Bits:
+    """Hash 64-bit integers to pseudo-random ones by the finalizer of splitmix64, a bijection.
+
+    Takes arrays of any shape; `glace.kernels.mixing` compiles it for single numbers.
+    """
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))

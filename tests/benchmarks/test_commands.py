@@ -27,8 +27,8 @@ from glace import datasets
 from glace.config.config import Config
 from glace.estimators.glace import GLACE
 from glace.estimators.variants import PublishedGLACE
+from glace.experiments.splits import split_edges
 from glace.gaussian.dissimilarity import Gaussian, named
-from glace.graph.split import split_edges
 from glace.model.heads import VARIANCE_FLOOR
 from glace.model.loss import batch_loss
 from glace.rng import Streams

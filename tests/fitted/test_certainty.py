@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 import glace
 from glace.errors import FormatError, InputError
+from glace.experiments.splits import hide_nodes
 from glace.fitted.novelty import NoveltyModel
-from glace.graph.split import hide_nodes
 from glace.io.folder import read_folder, write_folder
 from glace.rng import Streams
 

@@ -1,4 +1,4 @@
-"""Holding out edges and nodes."""
+"""Edges held out for validation, of a graph in memory and of the same graph on disk."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glace
-from glace.errors import FormatError, InputError
+from glace import blocks, sparse
+from glace.errors import InputError
+from glace.graph import split
 from glace.graph.non_edges import distinct_pairs, hidden_non_edges, sample_non_edges
-from glace.graph.split import (
-    HeldOut,
-    given_split,
-    hide_nodes,
-    hold_out,
-    reversed_in_training,
-    split_edges,
-)
+from glace.graph.split import HeldOut, hold_out, without_edges
+from glace.io.folder import read_folder, write_folder
+from glace.storage import mapped as disk
 
 
 def as_set(pairs):
@@ -94,156 +91,11 @@ def ring(count, **options):
     return glace.from_arrays(pairs, **options)
 
 
-@given(st.integers(0, 1000), st.booleans(), st.floats(0.05, 0.15), st.floats(0.05, 0.2))
-def test_three_parts_share_no_pair(seed, directed, validation_fraction, test_share):
-    graph = glace.datasets.planted(
-        60, communities=3, degree=10, attributes=20, words=5, random_state=seed, directed=directed
-    )
-    split = split_edges(graph, np.random.default_rng(seed), validation_fraction, test_share)
-    parts = [as_set(each) for each in (split.train.edges(), split.validation.edges, split.test.edges)]
-    assert set.union(*parts) == as_set(graph.edges())
-    assert sum(map(len, parts)) == len(as_set(graph.edges())), "no pair is in two parts, not even reversed"
-    assert [len(part) for part in parts[1:]] == [
-        round(share * sum(map(len, parts))) for share in (validation_fraction, test_share)
-    ]
-    for held_out in (split.validation, split.test):
-        assert len(held_out.edges) == len(held_out.non_edges)
-    non_edges = np.concatenate([split.validation.non_edges, split.test.non_edges])
-    assert len(np.unique(non_edges, axis=0)) == len(non_edges)
-    assert not graph.has_edges(non_edges).any()
-    np.testing.assert_array_equal(np.unique(split.train.edges()), np.unique(graph.edges()))
-    assert not reversed_in_training(split.train, split.test.edges).any()
-
-
-def test_the_same_generator_gives_the_same_split():
-    first, second = (split_edges(ring(40), np.random.default_rng(5)) for _ in range(2))
-    assert first.train.fingerprint() == second.train.fingerprint()
-    np.testing.assert_array_equal(first.test.pairs(), second.test.pairs())
-
-
-@pytest.mark.parametrize(
-    ("shares", "message"),
-    [
-        ((0, 0.1), "the share for validation must be above 0 and below 1, not 0"),
-        ((0.1, 1), "the share for the test must be above 0 and below 1, not 1"),
-        ((0.5, 0.4), r"cannot hold out 50% \+ 40% of 80 edges \(40 \+ 32\).*hold out other shares"),
-        ((0.001, 0.1), r"cannot hold out 0% \+ 10% of 80 edges \(0 \+ 8\)"),
-    ],
-)
-def test_shares_that_cannot_be_held_out(shares, message):
-    with pytest.raises(InputError, match=message):
-        split_edges(ring(40), np.random.default_rng(0), *shares)
-
-
 def test_some_edges_go_and_non_edges_in_proportion():
     pairs = np.arange(16).reshape(8, 2)
     without = HeldOut(pairs[:4], pairs).without(np.array([False, True, True, False]))
     np.testing.assert_array_equal(without.edges, pairs[[0, 3]])
     np.testing.assert_array_equal(without.non_edges, pairs[:4])
-
-
-GIVEN = {
-    "train_edges": np.array([[0, 1], [2, 1], [1, 2], [2, 1], [3, 4]], dtype=np.int32),
-    "val_edges": np.array([[0, 3], [0, 2]]),
-    "val_ground_truth": np.array([1, 0], dtype=np.int8),
-    "test_edges": np.array([[1, 4], [1, 0], [3, 2], [4, 0]], dtype=np.uint8),
-    "test_ground_truth": np.array([0, 1, 1, 0]),
-}
-LISTED = np.array([[0, 1], [1, 0], [1, 2], [2, 1], [3, 4], [0, 3], [3, 2]])
-
-
-@pytest.fixture
-def given_file(tmp_path):
-    """Write a split, some of it changed (None: left out), and give the path."""
-
-    def write(**changes):
-        path = tmp_path / "split.npz"
-        np.savez(path, **{name: value for name, value in (GIVEN | changes).items() if value is not None})
-        return path
-
-    return write
-
-
-@pytest.fixture
-def five():
-    return lambda directed: glace.from_arrays(
-        LISTED, weights=[1.0, 1, 5, 5, 7, 2, 3], directed=directed, attributes=np.eye(5)
-    )
-
-
-@pytest.mark.parametrize(
-    ("directed", "edges", "weights"),
-    [(False, [[0, 1], [1, 2], [3, 4]], [1, 5, 7]), (True, [[0, 1], [1, 2], [2, 1], [3, 4]], [1, 5, 5, 7])],
-)
-def test_a_given_split_is_read_as_it_is(given_file, five, directed, edges, weights):
-    split = given_split(five(directed), given_file())
-    found = split.train.edges_and_weights()
-    assert split.train.directed is directed
-    assert (found[0].tolist(), found[1].tolist()) == (edges, weights), "repeated rows are one edge"
-    assert split.validation.pairs().tolist() == [[0, 3], [0, 2]]
-    assert split.test.edges.tolist() == [[1, 0], [3, 2]]
-    assert split.test.non_edges.tolist() == [[1, 4], [4, 0]]
-    assert reversed_in_training(split.train, split.test.edges).tolist() == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"val_edges": None}, "no member val_edges; wanted train_edges, val_edges, val_ground_truth, test_e"),
-        ({"train_edges": np.array([[0.0, 1]])}, "train_edges holds float64; wanted whole numbers"),
-        ({"train_edges": np.array([0, 1])}, r"train_edges has the shape \(2,\); wanted rows of two node nu"),
-        ({"test_edges": np.ones((4, 3), int)}, r"test_edges has the shape \(4, 3\); wanted rows of two"),
-        ({"train_edges": np.array([[0, 1], [0, 5]])}, r"train_edges: row 2 is \[0, 5\]; .* from 0 to 4"),
-        ({"val_edges": np.array([[-1, 3], [0, 2]])}, r"val_edges: row 1 is \[-1, 3\]; wanted node numbers"),
-        (
-            {"val_edges": np.array([[2**63, 3], [0, 2]], np.uint64)},
-            r"val_edges: row 1 is \[9223372036854775808",
-        ),
-        ({"val_edges": np.array([[0, 3], [2, 2]])}, r"val_edges: row 2 is \[2, 2\]; wanted two different"),
-        (
-            {"train_edges": np.array([[0, 1], [0, 4]])},
-            r"train_edges: row 2 is \[0, 4\]; no edge of the graph",
-        ),
-        ({"val_edges": np.array([[0, 4], [0, 2]])}, r"val_edges: row 1 is \[0, 4\]; no edge of the graph"),
-        ({"val_ground_truth": np.array([1])}, r"val_ground_truth has the shape \(1,\); wanted \(2,\), one"),
-        ({"val_ground_truth": np.array([1.0, 0])}, "val_ground_truth holds float64; wanted whole numbers"),
-        ({"val_ground_truth": np.array([1, 2])}, "val_ground_truth: row 2 is 2; wanted 1 for an edge and 0"),
-        ({"test_ground_truth": np.array([0, 0, 0, 0])}, "test_ground_truth must have both 1 and 0"),
-    ],
-)
-def test_a_given_split_that_is_wrong(given_file, five, changes, message):
-    with pytest.raises(InputError, match=f"split.npz: {message}"):
-        given_split(five(False), given_file(**changes))
-
-
-def test_a_given_split_is_never_unpickled(given_file, five):
-    with pytest.raises(FormatError, match=r"split.npz: train_edges holds Python objects"):
-        given_split(five(False), given_file(train_edges=np.array([[0, 1]], dtype=object)))
-
-
-def test_a_given_split_that_is_not_there(tmp_path, five):
-    with pytest.raises(InputError, match=r"no file .*none.npz; wanted a split in an .npz file"):
-        given_split(five(False), tmp_path / "none.npz")
-
-
-@given(st.integers(0, 1000), st.booleans(), st.floats(0.1, 0.6))
-def test_hidden_nodes_are_out_of_sight(seed, directed, share):
-    graph = ring(30, directed=directed)
-    found = hide_nodes(graph, share, np.random.default_rng(seed))
-    hidden = round(share * 30)
-    assert found.visible.num_nodes == 30 - hidden
-    assert sorted(found.order) == list(range(30))
-    np.testing.assert_array_equal(found.hidden.matrix, graph.attributes[found.order[-hidden:]])
-    np.testing.assert_array_equal(found.visible.attributes, graph.attributes[found.order[:-hidden]])
-    judged, apart = found.order[found.test.edges], found.order[found.test.non_edges]
-    assert graph.has_edges(judged).all()
-    visible = found.order[found.visible.edges()]
-    both = np.concatenate([judged, visible])
-    assert as_set(both) == as_set(graph.edges()), "an edge is either seen or to be predicted"
-    assert len(both) == graph.num_edges
-    assert (found.test.pairs().max(axis=1) >= 30 - hidden).all()
-    assert not graph.has_edges(apart).any()
-    assert len(np.unique(apart, axis=0)) == len(apart) == len(judged)
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -272,13 +124,88 @@ def test_every_non_edge_of_hidden_nodes_can_be_asked_for():
         hidden_non_edges(graph, 2, 5, np.random.default_rng(0))
 
 
-def test_nodes_cannot_be_hidden_without_attributes_or_edges():
-    generator = np.random.default_rng(0)
-    with pytest.raises(InputError, match="embedded from its attributes, but the graph has none"):
-        hide_nodes(ring(10, attributes=None), 0.1, generator)
-    with pytest.raises(InputError, match="the share of nodes to hide must be above 0 and below 1, not 1.5"):
-        hide_nodes(ring(10), 1.5, generator)
-    with pytest.raises(InputError, match="hiding 10 of 10 nodes leaves 0 edges to train on and 20 to predict"):
-        hide_nodes(ring(10), 0.99, generator)
-    with pytest.raises(InputError, match="hiding 0 of 10 nodes leaves 20 edges to train on and 0 to predict"):
-        hide_nodes(ring(10), 0.01, generator)
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory):
+    def make(graph):
+        path = tmp_path_factory.mktemp("mapped") / "g.graph"
+        write_folder(graph, path)
+        return read_folder(path)
+
+    return make
+
+
+@pytest.mark.parametrize("types", [None, ["a", "b"] * 20])
+@pytest.mark.parametrize("directed", [False, True])
+def test_memory_and_disk_hold_out_the_same(mapped, directed, types):
+    graph = ring(40, directed=directed, node_types=types)
+    mine, theirs = (hold_out(each, 0.2, np.random.default_rng(3)) for each in (graph, mapped(graph)))
+    assert mine[1].fingerprint() == theirs[1].fingerprint()
+    assert mine[0].fingerprint() == theirs[0].fingerprint()
+    assert (mine[0].neighborhoods() != theirs[0].neighborhoods()).nnz == 0
+    fewer = [without_edges(each, mine[1].edges[:3]) for each in (graph, mapped(graph))]
+    assert fewer[0].fingerprint() == fewer[1].fingerprint() != graph.fingerprint()
+    assert not fewer[0].has_edges(mine[1].edges[:3]).any()
+
+
+def test_each_removable_edge_is_held_out_equally_often():
+    """A triangle with a tail: the last edge is its node's only one and stays; the others are drawn by rank alone."""
+    graph = glace.from_arrays(np.array([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4], [1, 3]]))
+    counts, expected = np.zeros((5, 5)), np.zeros((5, 5))
+    for seed in range(800):
+        ((a, b),) = hold_out(graph, 0.1, np.random.default_rng(seed))[1].edges
+        counts[a, b] += 1
+        order = np.random.default_rng([seed, 1]).permutation(graph.edges())
+        firsts = [next(place for place, pair in enumerate(order) if node in pair) for node in range(5)]
+        a, b = next(pair for place, pair in enumerate(order) if place not in firsts)
+        expected[a, b] += 1
+    assert counts[3, 4] == 0
+    np.testing.assert_allclose(counts, expected, atol=90)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_what_is_left_is_what_with_edges_would_give(mapped, directed):
+    graph = mapped(ring(40, directed=directed))
+    rest, _ = hold_out(graph, 0.2, np.random.default_rng(0))
+    same = graph.with_edges(*rest.edges_and_weights())
+    for left, right in (
+        (rest.adjacency, same.adjacency),
+        (rest.neighborhoods(), same.neighborhoods()),
+    ):
+        np.testing.assert_array_equal(left.indptr, right.indptr)
+        np.testing.assert_array_equal(left.indices, right.indices)
+        np.testing.assert_array_equal(left.data, right.data)
+        assert disk.is_mapped(left.data)
+        assert not left.data.flags.writeable
+        assert left.indices.dtype == right.indices.dtype
+    assert rest.mapped is not None
+    assert rest.fingerprint() == same.fingerprint() != graph.fingerprint()
+
+
+def test_blocks_do_not_matter(mapped, monkeypatch):
+    graph = mapped(ring(40, directed=True))
+    whole = hold_out(graph, 0.2, np.random.default_rng(0))
+    monkeypatch.setattr(split, "ENTRIES", 5)
+    monkeypatch.setattr(split, "blocks", lambda count: blocks.blocks(count, 7))
+    pieces = hold_out(graph, 0.2, np.random.default_rng(0))
+    assert pieces[0].fingerprint() == whole[0].fingerprint()
+    assert pieces[1].fingerprint() == whole[1].fingerprint()
+
+
+def test_no_more_are_taken_than_wanted(mapped):
+    for graph in (ring(40), mapped(ring(40))):
+        rest, held_out = hold_out(graph, 0.5, np.random.default_rng(0), max_edges=4)
+        assert len(held_out.edges) == len(held_out.non_edges) == 4
+        assert rest.num_edges == graph.num_edges - 4
+        assert len(hold_out(graph, 0.1, np.random.default_rng(0), max_edges=1000)[1].edges) == 8
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.integers(1, 8))
+def test_entry_blocks_cover_the_rows_and_are_small(sizes, size):
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    data = np.ones(indptr[-1], np.float32)
+    matrix = sparse.assembled((len(sizes), 9), indptr, np.zeros(indptr[-1], np.int32), data)
+    covered = []
+    for rows in sparse.entry_blocks(matrix, size):
+        covered += list(range(len(sizes)))[rows]
+        assert sum(sizes[rows]) <= size or rows.stop - rows.start == 1
+    assert covered == list(range(len(sizes)))

@@ -13,9 +13,10 @@ from glace.experiments.evaluation.node_classification import node_classification
 from glace.experiments.evaluation.uncertainty import uncertainty
 from glace.experiments.evaluation.visualization import visualization
 from glace.experiments.methods import GAUSSIAN, Learned, make
+from glace.experiments.splits import Split, given_split, hide_nodes, split_edges
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.split import HeldOut, Split, given_split, hide_nodes, split_edges
+from glace.graph.split import HeldOut
 from glace.records import Record, peak_rss_mb, provenance
 from glace.rng import Streams
 

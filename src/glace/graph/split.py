@@ -1,157 +1,135 @@
-"""What training does not see: edges to be predicted, with as many pairs that are no edges, and whole nodes."""
+"""Edges held out of a graph for validation, in memory or on disk, and the graph without them."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from glace.errors import FormatError, InputError
-from glace.graph.graph import Graph
-from glace.graph.node_types import NodeAttributes
-from glace.graph.non_edges import Pairs, distinct_pairs, hidden_non_edges, sample_non_edges
-from glace.graph.thinning import Removable, without_pairs
-from glace.storage.archive import read_arrays
-from glace.storage.files import existing
+from glace.blocks import BLOCK, blocks
+from glace.errors import InputError
+from glace.graph.graph import CleaningReport, Graph, Mapped
+from glace.graph.non_edges import sample_non_edges
+from glace.rng import splitmix64
+from glace.sparse import assembled, entry_blocks, places_of, read_only
+from glace.storage.mapped import scratch
 
-ANOTHER_SHARE = "another share, or none"
-SPLIT_MEMBERS = ("train_edges", "val_edges", "val_ground_truth", "test_edges", "test_ground_truth")
+ENTRIES = BLOCK // 4
+"""Matrix entries processed at a time; each needs about 100 bytes of temporary memory."""
+
+Pairs = npt.NDArray[np.int64]
+Ranks = npt.NDArray[np.uint64]
+Allocator = Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Pairs of node numbers (P, 2) that were edges, and as many that never were."""
+    """Held-out edges and as many non-edges.
 
-    edges: npt.NDArray[np.int64]
-    non_edges: npt.NDArray[np.int64]
+    Parameters
+    ----------
+    edges
+        (P, 2) node numbers of pairs that are edges.
+    non_edges
+        (P, 2) node numbers of pairs that are not.
+    """
 
-    def pairs(self) -> npt.NDArray[np.int64]:
-        """(2P, 2): the edges, then the non-edges."""
+    edges: Pairs
+    non_edges: Pairs
+
+    def pairs(self) -> Pairs:
+        """Return (2P, 2): the edges, then the non-edges."""
         return np.concatenate([self.edges, self.non_edges])
 
     def truth(self) -> npt.NDArray[np.bool_]:
-        """(2P,): True for the edges."""
+        """Return (2P,): True for the edges."""
         return np.repeat([True, False], [len(self.edges), len(self.non_edges)])
 
     def fingerprint(self) -> str:
-        """A checksum of the pairs."""
+        """Return a checksum of the pairs."""
         content = [np.ascontiguousarray(pairs, dtype=np.int64) for pairs in (self.edges, self.non_edges)]
         return hashlib.sha256(b"/".join(pairs.tobytes() for pairs in content)).hexdigest()
 
     def without(self, edges: npt.NDArray[np.bool_]) -> "HeldOut":
-        """Without these edges, (P,) True for each, and without the last non-edges, in the same proportion."""
+        """Return the pairs without the edges marked True in (P,), and without as large a share of the non-edges."""
         kept = self.edges[~edges]
         balance = len(self.non_edges) / max(len(self.edges), 1)
         return HeldOut(kept, self.non_edges[: round(balance * len(kept))])
 
 
-@dataclass(frozen=True)
-class Split:
-    """The graph to train on, the pairs to choose options and a moment to stop by, and the pairs to judge by."""
-
-    train: Graph
-    validation: HeldOut
-    test: HeldOut
-
-
-@dataclass(frozen=True)
-class Induction:
-    """A graph without some of its nodes, and the pairs that join these to it or to each other.
-
-    Pairs number the nodes as an embedding of `visible` with `hidden` appended does: first the visible
-    nodes, then the hidden ones. Row i of that embedding is node `order[i]` of the whole graph.
-    """
-
-    visible: Graph
-    hidden: NodeAttributes
-    """Attributes of the H hidden nodes."""
-    test: HeldOut
-    order: npt.NDArray[np.int64]
-
-
 def hold_out(
-    graph: Graph, share: float, generator: np.random.Generator, most: int | None = None
+    graph: Graph, fraction: float, generator: np.random.Generator, max_edges: int | None = None
 ) -> tuple[Graph, HeldOut]:
-    """The graph without a `share` of its edges, or without `most` if that is less, and these.
+    """Remove a fraction of the edges from a graph, to validate link prediction with them.
 
-    Every node that had an edge keeps one. Splits are over unordered pairs: if a directed graph has both
-    a->b and b->a, they stay or go together, so that no held-out edge can be read off its reverse. Of a graph
-    that is mapped from files the rest is mapped too, from scratch files that go with it.
+    Every node that has an edge keeps one. The draw is over unordered pairs: if a directed graph has both a->b and
+    b->a, they stay or go together, so that no held-out edge can be read off its reverse. A graph in memory and the
+    same graph mapped from files give the same result; what remains of a mapped graph is mapped from scratch files.
+
+    Parameters
+    ----------
+    graph
+        The graph to split.
+    fraction
+        Fraction of the unordered pairs to hold out, above 0 and below 1.
+    generator
+        Source of random numbers.
+    max_edges
+        Upper limit of unordered pairs to hold out.
+
+    Returns
+    -------
+    rest : Graph
+        The graph without the held-out edges.
+    held_out : HeldOut
+        These edges, and as many pairs of nodes that are no edges of `graph`. If nodes have types, the ends of a
+        non-edge have the types of an edge.
+
+    Raises
+    ------
+    InputError
+        If no edge can be held out, or fewer than asked for.
+
+    Examples
+    --------
+    >>> import glace, numpy as np
+    >>> graph = glace.datasets.planted(200, random_state=0)
+    >>> rest, held_out = glace.hold_out(graph, 0.1, np.random.default_rng(0))
+    >>> graph.num_edges - rest.num_edges == len(held_out.edges) == len(held_out.non_edges)
+    True
     """
-    _check_share(share, "to hold out")
-    if graph.mapped is not None:
-        return _parted_on_disk(graph, share, generator, most)
-    if most is not None:
-        pairs = graph.neighborhoods().nnz // 2
-        share = min(share, most / max(pairs, 1))
-    rest, (held_out,) = _parted(graph, [share], generator, ANOTHER_SHARE)
-    return rest, held_out
-
-
-def split_edges(
-    graph: Graph, generator: np.random.Generator, validation_fraction: float = 0.05, test_share: float = 0.15
-) -> Split:
-    """Edges drawn evenly for validation and for the test, the rest for training.
-
-    Shares count unordered pairs of nodes; a->b and b->a of a directed graph go to one part, together. Every
-    node that has an edge has one in the training graph. Each part has as many non-edges as edges, drawn
-    evenly among all pairs that are no edge of the whole graph: pairs without order, or with it if the
-    graph is directed. No non-edge is in both parts.
-    """
-    _check_share(validation_fraction, "for validation")
-    _check_share(test_share, "for the test")
-    train, (validation, test) = _parted(graph, [validation_fraction, test_share], generator, "other shares")
-    return Split(train, validation, test)
-
-
-def _check_share(share: float, use: str) -> None:
-    if not 0 < share < 1:
-        raise InputError(f"the share {use} must be above 0 and below 1, not {share}")
-
-
-def _parted(
-    graph: Graph, shares: Sequence[float], generator: np.random.Generator, instead: str
-) -> tuple[Graph, list[HeldOut]]:
-    """The graph without these shares of its edges, and each share with its own non-edges."""
-    edges, weights = graph.edges_and_weights()
-    pair_of_edge, pairs = _unordered(edges, graph.num_nodes)
-    order = generator.permutation(len(pairs))
-    removable = order[~_needed(pairs[order], graph.num_nodes)]
-    wanted = [round(share * len(pairs)) for share in shares]
-    _check_enough(shares, wanted, len(pairs), len(removable), instead)
-    part_of_pair = np.full(len(pairs), -1)
-    part_of_pair[removable[: sum(wanted)]] = np.repeat(np.arange(len(shares)), wanted)
-    part = part_of_pair[pair_of_edge]
-    gone = [edges[part == each] for each in range(len(shares))]
-    counts = [len(each) for each in gone]
-    apart = np.split(sample_non_edges(graph, sum(counts), generator), np.cumsum(counts)[:-1])
-    rest = graph.with_edges(edges[part < 0], weights[part < 0])
-    return rest, [HeldOut(*each) for each in zip(gone, apart, strict=True)]
-
-
-def _parted_on_disk(
-    graph: Graph, share: float, generator: np.random.Generator, most: int | None
-) -> tuple[Graph, HeldOut]:
-    """What `_parted` does with one share, for a graph larger than memory; by the same rule, with other draws."""
-    around = graph.neighborhoods()
+    check_fraction(fraction, "to hold out")
+    around, allocate = graph.neighborhoods(), _allocator(graph)
     count = int(around.nnz) // 2
-    wanted = min(round(share * count), count if most is None else most)
-    gone, removable = Removable(around, generator).drawn(wanted)
-    _check_enough([share], [wanted], count, removable, ANOTHER_SHARE)
-    both = np.concatenate([gone, gone[:, ::-1]])
-    edges = both[graph.has_edges(both)] if graph.directed else gone
-    return without_pairs(graph, gone), HeldOut(edges, sample_non_edges(graph, len(edges), generator))
+    wanted = min(round(fraction * count), count if max_edges is None else max_edges)
+    removed, removable = RemovablePairs(around, generator, allocate).draw(wanted)
+    check_enough([fraction], [wanted], count, removable, "another share, or none (validation_fraction=0)")
+    both = np.concatenate([removed, removed[:, ::-1]])
+    edges = both[graph.has_edges(both)] if graph.directed else removed
+    return _without_pairs(graph, removed), HeldOut(edges, sample_non_edges(graph, len(edges), generator))
 
 
-def _check_enough(shares: Sequence[float], wanted: Sequence[int], pairs: int, removable: int, instead: str) -> None:
+def without_edges(graph: Graph, pairs: npt.NDArray[np.integer]) -> Graph:
+    """Return the graph without these edges, in both directions; pairs that are no edges are ignored."""
+    here = graph.has_edges(pairs) | graph.has_edges(pairs[:, ::-1])
+    return _without_pairs(graph, np.unique(np.sort(pairs[here], axis=1), axis=0))
+
+
+def check_fraction(fraction: float, use: str) -> None:
+    """Raise InputError unless the fraction is above 0 and below 1."""
+    if not 0 < fraction < 1:
+        raise InputError(f"the share {use} must be above 0 and below 1, not {fraction}")
+
+
+def check_enough(fractions: Sequence[float], wanted: Sequence[int], pairs: int, removable: int, remedy: str) -> None:
+    """Raise InputError unless at least one pair is wanted of each fraction, and so many can be removed."""
     if min(wanted) < 1 or sum(wanted) > removable:
         raise InputError(
-            f"cannot hold out {_sum_of(shares, '.0%')} of {pairs:,} edges ({_sum_of(wanted, ',')}): while "
-            f"every node keeps an edge, {removable:,} can go and at least 1 must; hold out {instead}",
-            hint=("validation_fraction", 0) if instead == ANOTHER_SHARE else None,
+            f"cannot hold out {_sum_of(fractions, '.0%')} of {pairs:,} edges ({_sum_of(wanted, ',')}): while "
+            f"every node keeps an edge, {removable:,} can go and at least 1 must; hold out {remedy}"
         )
 
 
@@ -159,161 +137,94 @@ def _sum_of(numbers: Sequence[float], form: str) -> str:
     return " + ".join(f"{number:{form}}" for number in numbers)
 
 
-def without_edges(graph: Graph, pairs: npt.NDArray[np.integer]) -> Graph:
-    """The graph without these edges, both ways, as far as it has them."""
-    if graph.mapped:
-        here = graph.has_edges(pairs) | graph.has_edges(pairs[:, ::-1])
-        return without_pairs(graph, np.unique(np.sort(pairs[here], axis=1), axis=0))
-    edges, weights = graph.edges_and_weights()
-    gone, size = np.sort(pairs, axis=1), graph.num_nodes
-    unordered = np.sort(edges, axis=1)
-    kept = ~np.isin(unordered[:, 0] * size + unordered[:, 1], gone[:, 0] * size + gone[:, 1])
-    return graph.with_edges(edges[kept], weights[kept])
+def _allocator(graph: Graph) -> Allocator:
+    return np.empty if graph.mapped is None else scratch
 
 
-def reversed_in_training(train: Graph, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """(P,) which pairs are, in this or the other direction, an edge of the training graph.
+class RemovablePairs:
+    """The pairs of a symmetric matrix in random order, except each node's first one, which the node keeps.
 
-    Such a pair is no prediction where direction is not modelled. A directed split has them: a->b may be
-    for the test while b->a is for training.
+    The order is that of a hash of each pair: as good as a permutation, without an array to hold it.
     """
-    return train.has_edges(pairs) | train.has_edges(pairs[:, ::-1])
+
+    def __init__(self, neighborhoods: sp.csr_array, generator: np.random.Generator, allocate: Allocator) -> None:
+        self.matrix, self.seed = neighborhoods, np.uint64(generator.integers(2**63))
+        self.first = allocate((neighborhoods.shape[0],), np.uint64)
+        for rows in entry_blocks(neighborhoods, ENTRIES):
+            self._note_first(rows)
+
+    def draw(self, wanted: int) -> tuple[Pairs, int]:
+        """Return the first `wanted` pairs (smaller, larger), sorted, and the number of removable pairs."""
+        count, kept, ranks = 0, np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.uint64)
+        limit = np.uint64(2**64 - 1)
+        for rows in entry_blocks(self.matrix, ENTRIES):
+            pairs, own = self._candidates(rows)
+            count += len(pairs)
+            below = own <= limit
+            kept, ranks = np.concatenate([kept, pairs[below]]), np.concatenate([ranks, own[below]])
+            if len(ranks) > 2 * wanted + ENTRIES:
+                kept, ranks = _lowest(kept, ranks, wanted)
+                limit = ranks.max(initial=0)
+        kept, _ = _lowest(kept, ranks, wanted)
+        return kept[np.lexsort((kept[:, 1], kept[:, 0]))], count
+
+    def _note_first(self, rows: slice) -> None:
+        """Store the lowest rank among the pairs of each node."""
+        _, _, ranks = self._entries(rows)
+        starts = self.matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
+        starts -= starts[0]
+        joined = starts[1:] > starts[:-1]
+        if len(ranks):
+            self.first[rows][joined] = np.minimum.reduceat(ranks, starts[:-1][joined])
+
+    def _candidates(self, rows: slice) -> tuple[Pairs, Ranks]:
+        source, target, ranks = self._entries(rows)
+        once = source < target
+        source, target, ranks = source[once], target[once], ranks[once]
+        free = (ranks > self.first[source]) & (ranks > self.first[target])
+        return np.column_stack([source[free], target[free]]), ranks[free]
+
+    def _entries(self, rows: slice) -> tuple[Pairs, Pairs, Ranks]:
+        """Return row, column and rank of the entries of some rows."""
+        indptr = self.matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
+        source = np.repeat(np.arange(rows.start, rows.stop), np.diff(indptr))
+        target = self.matrix.indices[indptr[0] : indptr[-1]].astype(np.int64)
+        keys = np.minimum(source, target) * self.matrix.shape[0] + np.maximum(source, target)
+        return source, target, splitmix64(keys.astype(np.uint64) + self.seed)
 
 
-def given_split(graph: Graph, path: str | Path) -> Split:
-    """A split somebody else made of this graph, from an .npz file.
-
-    Its members are `train_edges` (E, 2), `val_edges` and `test_edges` (P, 2), all node numbers from 0, and
-    `val_ground_truth` and `test_ground_truth` (P,), 1 where the pair is an edge and 0 where it is none. All
-    edges must be edges of the graph, which gives nodes, attributes and weights. The training graph has
-    the graph's `directed`; if that is False, a pair and its reverse are one edge, see `reversed_in_training`.
-    """
-    source = existing(path, "a split in an .npz file")
-    members = read_arrays(source, SPLIT_MEMBERS)
-    try:
-        listed = _pairs(members, "train_edges", graph)
-        train = _with_only(graph, _edges_of(graph, listed, "train_edges", np.ones(len(listed), dtype=bool)))
-        return Split(train, *(_judged(graph, members, part) for part in ("val", "test")))
-    except (InputError, FormatError) as problem:
-        raise type(problem)(f"{source.name}: {problem}") from problem
+def _lowest(pairs: Pairs, ranks: Ranks, count: int) -> tuple[Pairs, Ranks]:
+    if len(ranks) <= count:
+        return pairs, ranks
+    chosen = np.argpartition(ranks, count)[:count]
+    return pairs[chosen], ranks[chosen]
 
 
-def _judged(graph: Graph, members: dict[str, npt.NDArray[Any]], part: str) -> HeldOut:
-    name = f"{part}_edges"
-    pairs = _pairs(members, name, graph)
-    truth = _truth(members, f"{part}_ground_truth", len(pairs))
-    return HeldOut(_edges_of(graph, pairs, name, truth == 1), pairs[truth == 0])
+def _without_pairs(graph: Graph, pairs: Pairs) -> Graph:
+    """Return the graph without the edges between these pairs of nodes, in either direction."""
+    both, allocate = np.concatenate([pairs, pairs[:, ::-1]]), _allocator(graph)
+    adjacency = _without(graph.adjacency, both, allocate)
+    mapped = None
+    if graph.mapped is not None:
+        mapped = Mapped(neighbors=_without(graph.neighborhoods(), both, allocate) if graph.directed else None)
+    return replace(graph, adjacency=adjacency, cleaning_report=CleaningReport(), mapped=mapped)
 
 
-def _whole_numbers(members: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
-    if name not in members:
-        raise InputError(f"no member {name}; wanted {', '.join(SPLIT_MEMBERS)}")
-    array = members[name]
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{name} holds {array.dtype}; wanted whole numbers")
-    return array
+def _without(matrix: sp.csr_array, pairs: Pairs, allocate: Allocator) -> sp.csr_array:
+    removed = np.sort(places_of(matrix, pairs))
+    removed = removed[np.searchsorted(removed, 0) :]
+    indptr = allocate(matrix.indptr.shape, matrix.indptr.dtype)
+    narrow = removed.astype(indptr.dtype)  # numpy would copy an array of another type to search in it
+    for part in blocks(len(indptr)):
+        indptr[part] = matrix.indptr[part] - np.searchsorted(narrow, matrix.indptr[part])
+    arrays = (_deleted(array, removed, allocate) for array in (matrix.indices, matrix.data))
+    return read_only(assembled(matrix.shape, indptr, *arrays))
 
 
-def _pairs(members: dict[str, npt.NDArray[Any]], name: str, graph: Graph) -> Pairs:
-    pairs = _whole_numbers(members, name)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(f"{name} has the shape {pairs.shape}; wanted rows of two node numbers")
-    outside = (pairs < 0) | (pairs >= graph.num_nodes)
-    _refuse(np.asarray(outside.any(axis=1)), pairs, name, f"wanted node numbers from 0 to {graph.num_nodes - 1:,}")
-    pairs = pairs.astype(np.int64)
-    _refuse(np.asarray(pairs[:, 0] == pairs[:, 1]), pairs, name, "wanted two different nodes")
-    return pairs
-
-
-def _truth(members: dict[str, npt.NDArray[Any]], name: str, count: int) -> npt.NDArray[Any]:
-    truth = _whole_numbers(members, name)
-    if truth.shape != (count,):
-        raise InputError(f"{name} has the shape {truth.shape}; wanted ({count},), one number for each pair")
-    _refuse(~np.isin(truth, (0, 1)), truth, name, "wanted 1 for an edge and 0 for none")
-    if not (truth == 1).any() or not (truth == 0).any():
-        raise InputError(f"{name} must have both 1 and 0: edges to be told from pairs that are none")
-    return truth
-
-
-def _edges_of(graph: Graph, pairs: Pairs, name: str, among: npt.NDArray[np.bool_]) -> Pairs:
-    """The pairs where `among`, (P,), which all are edges of the graph."""
-    strange = np.asarray(among & ~graph.has_edges(pairs))
-    _refuse(strange, pairs, name, "no edge of the graph; is the split one of it?")
-    return np.asarray(pairs[among])
-
-
-def _refuse(bad: npt.NDArray[np.bool_], rows: npt.NDArray[Any], name: str, wanted: str) -> None:
-    if bad.any():
-        first = int(np.flatnonzero(bad)[0])
-        raise InputError(f"{name}: row {first + 1} is {rows[first].tolist()}; {wanted}")
-
-
-def _with_only(graph: Graph, pairs: Pairs) -> Graph:
-    """The graph with these of its edges, each once even if it is listed again or both ways."""
-    one_way = pairs if graph.directed else np.sort(pairs, axis=1)
-    edges = distinct_pairs(one_way, graph.num_nodes)
-    return graph.with_edges(edges, np.asarray(graph.adjacency[edges[:, 0], edges[:, 1]]).ravel())
-
-
-def hide_nodes(graph: Graph, share: float, generator: np.random.Generator) -> Induction:
-    """Hide a `share` of the nodes, to be embedded from their attributes alone by what the others taught.
-
-    1. round(share * n) nodes are drawn evenly and hidden; of nodes with types, among the n that have attributes. The
-       visible graph is that of the other nodes with the edges among them; a visible node that lost all its edges stays.
-    2. The edges to predict are all edges of the graph with at least one hidden node.
-    3. As many non-edges are drawn evenly, without repetition, among all pairs of different nodes with at
-       least one hidden node that are no edge of the graph: pairs without order, or with it if it is directed.
-       Where nodes have types, such pairs are made of the edges to predict, by other nodes of the same types.
-    """
-    _check_share(share, "of nodes to hide")
-    if not graph.has_attributes:
-        raise InputError("a hidden node is embedded from its attributes, but the graph has none")
-    order, visible = _hidden_last(_described(graph), share, generator)
-    whole, kept = graph.take(order), graph.take(order[:visible])
-    edges = whole.edges()
-    judged = edges[edges.max(axis=1) >= visible]
-    if len(judged) == 0 or kept.num_edges == 0:
-        raise InputError(
-            f"hiding {len(order) - visible:,} of {len(order):,} nodes leaves {kept.num_edges:,} edges to train on "
-            f"and {len(judged):,} to predict; wanted at least 1 of each; hide another share"
-        )
-    apart = hidden_non_edges(whole, visible, len(judged), generator)
-    return Induction(kept, graph.by_type().take(order[visible:]), HeldOut(judged, apart), order)
-
-
-def _described(graph: Graph) -> npt.NDArray[np.bool_]:
-    """(n,) whether a node has attributes; one of a type without has none to be embedded from."""
-    types = graph.by_type()
-    has = np.array([each.width is not None for each in types.types])
-    return np.asarray(has[types.locate(np.arange(graph.num_nodes))[0]])
-
-
-def _hidden_last(described: npt.NDArray[np.bool_], share: float, generator: np.random.Generator) -> tuple[Pairs, int]:
-    """The nodes, visible ones first and both kinds in their order; and how many are visible.
-
-    So many of the nodes that are `described`, (n,), are hidden.
-    """
-    able = np.flatnonzero(described)
-    hidden = np.zeros(len(described), dtype=bool)
-    hidden[able[generator.permutation(len(able))[: round(share * len(able))]]] = True
-    return np.concatenate([np.flatnonzero(~hidden), np.flatnonzero(hidden)]), int((~hidden).sum())
-
-
-def _unordered(edges: Pairs, size: int) -> tuple[npt.NDArray[np.int64], Pairs]:
-    """For each edge the number of its pair, and the pairs, (smaller, larger) and sorted, each once."""
-    ordered = np.sort(edges, axis=1)
-    of_edge = ordered[:, 0] * size + ordered[:, 1]
-    if (of_edge[1:] > of_edge[:-1]).all():  # so it is for every undirected graph: nothing to sort
-        return np.arange(len(edges)), ordered
-    keys, pair_of_edge = np.unique(of_edge, return_inverse=True)
-    return pair_of_edge, np.column_stack([keys // size, keys % size])
-
-
-def _needed(pairs: Pairs, size: int) -> npt.NDArray[np.bool_]:
-    """Which pairs, in their order, are the first one of at least one of their two nodes."""
-    first = np.full(size, len(pairs))
-    for side in (0, 1):
-        np.minimum.at(first, pairs[:, side], np.arange(len(pairs)))
-    needed = np.zeros(len(pairs) + 1, dtype=bool)
-    needed[first] = True
-    return needed[:-1]
+def _deleted(array: npt.NDArray[np.generic], places: Pairs, allocate: Allocator) -> npt.NDArray[np.generic]:
+    """Return the array without these places, which are sorted."""
+    left = allocate((len(array) - len(places),), array.dtype)
+    for part in blocks(len(array)):
+        begin, end = np.searchsorted(places, [part.start, part.stop])
+        left[part.start - begin : part.stop - end] = np.delete(array[part], places[begin:end] - part.start)
+    return left

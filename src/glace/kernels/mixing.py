@@ -1,17 +1,12 @@
-"""Numbers that look random and are a function of what they are made of: splitmix64."""
-
-from typing import Any
+"""splitmix64 for compiled kernels: a hash from 64-bit integers to pseudo-random ones."""
 
 import numpy as np
 
 from glace.kernels.compile import compiled
+from glace.rng import splitmix64
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The increment of splitmix64: 2^64 over the golden ratio."""
 
-
-@compiled
-def mixed(x: Any) -> Any:
-    """64 bits of which each depends on all of x: splitmix64's finalizer."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+mixed = compiled(splitmix64)
+"""`splitmix64` of one number, to be called from compiled code."""

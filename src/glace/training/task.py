@@ -64,9 +64,7 @@ class TrainingTask:
         """TrialResult by the held-out pairs if given, else by a share of the graph's edges, which are taken out."""
         share, streams = settings.training.validation_fraction, settings.streams
         if held_out is None and share > 0:
-            # More than are ever looked at need not be taken out of a graph that is larger than memory.
-            most = MOST_PAIRS // 2 if graph.mapped else None
-            graph, held_out = hold_out(graph, share, streams.numpy("validation"), most)
+            graph, held_out = hold_out(graph, share, streams.numpy("validation"), MOST_PAIRS // 2)
         sampler, sample = EdgeSampler(graph, settings.sampling, streams), streams.numpy("validation sample")
         validation = None if held_out is None else Validation.of(held_out, sample)
         return cls(graph, settings, measure, sampler, held_out, validation, modules=modules or {})

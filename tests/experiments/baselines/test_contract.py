@@ -9,7 +9,8 @@ import glace
 from glace.errors import InputError
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.methods import GAUSSIAN, METHODS, make
-from glace.graph.split import HeldOut, split_edges
+from glace.experiments.splits import split_edges
+from glace.graph.split import HeldOut
 from glace.rng import Streams
 from glace.training.threads import using_threads
 

@@ -13,8 +13,9 @@ from glace.experiments.evaluation.link_prediction import (
     link_prediction,
     link_values,
 )
+from glace.experiments.splits import Split, split_edges
 from glace.gaussian.dissimilarity import Gaussian
-from glace.graph.split import HeldOut, Split, split_edges
+from glace.graph.split import HeldOut
 from glace.ids import NodeIds
 
 # Nodes 0 and 1 point one way, 2 and 3 another; node 3 is so long that its dot product with anything is large.

@@ -6,9 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from glace.errors import InputError
+from glace.experiments.splits import Split, reversed_in_training
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.split import HeldOut, Split, reversed_in_training
+from glace.graph.split import HeldOut
 from glace.metrics import UNCALIBRATED, LinkScores, judged, link_scores
 
 
