@@ -19,9 +19,9 @@ from glace.experiments.evaluation.link_prediction import link_values
 from glace.experiments.evaluation.uncertainty import certainty_scores
 from glace.experiments.splits import hide_nodes, split_edges
 from glace.fitted.embed import embed_all
-from glace.fitted.novelty import HIGH
 from glace.graph.graph import Graph
 from glace.queries.certainty import evidence
+from glace.queries.novelty import HIGH
 from glace.rng import Streams
 from glace.sparse import narrowed
 

@@ -162,7 +162,7 @@ def unseen(part: Induction, treatment: str, options: dict[str, Any]) -> Embeddin
     assert new.variance is not None
     means, variances = np.vstack([known.mean, new.mean]), np.vstack([known.variance, new.variance])
     ids = part.visible.ids.numbered(len(means))
-    return Embedding(ids, means, variances, known.dissimilarity, known.odds)
+    return Embedding(ids, means, variances, known.dissimilarity, known.platt_scaling)
 
 
 def of_type(part: Induction, codes: Any, code: int) -> HeldOut:

@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glace.metrics import (
-    PlattScaling,
-    auc_difference,
-    brier_score,
-    calibrated,
-    calibration_error,
-    link_scores,
-    reliability,
-)
+from glace.metrics import auc_difference, link_scores
 
 
 def counted_auc(scores, truth):
@@ -84,61 +76,3 @@ def test_one_edge_and_one_non_edge_are_enough():
 
 def test_ties_count_half():
     assert link_scores(np.zeros(4), np.array([True, False, True, False])).auc == 0.5
-
-
-def told(seed, count, odds):
-    """Dissimilarities of pairs, and which of them are edges with the stated odds."""
-    rng = np.random.default_rng(seed)
-    far = rng.gamma(3.0, 4.0, count)
-    return far, rng.random(count) < odds.probabilities(far)
-
-
-@given(st.integers(0, 2**32), st.sampled_from([0.01, 1.0, 1000.0]))
-def test_odds_that_pairs_were_drawn_with_are_found_again(seed, scale):
-    true = PlattScaling(9.0, 0.8)
-    far, truth = told(seed, 20_000, true)
-    found = calibrated(scale * far, truth)
-    assert found is not None
-    assert found.offset / scale == pytest.approx(9.0, rel=0.05)
-    assert found.slope * scale == pytest.approx(0.8, rel=0.1)
-
-
-def test_calibrated_odds_are_reliable_and_others_are_not():
-    far, truth = told(1, 20_000, PlattScaling(9.0, 0.3))
-    known, other = slice(0, 10_000), slice(10_000, None)
-    found = calibrated(far[known], truth[known])
-    assert found is not None
-    errors = [
-        calibration_error(reliability(odds.probabilities(far[other]), truth[other]))
-        for odds in (found, PlattScaling(9.0, 3.0), PlattScaling(3.0, 0.3))
-    ]
-    assert errors[0] < 0.02
-    assert min(errors[1:]) > 0.1
-
-
-def test_pairs_that_are_told_apart_without_a_fault_have_finite_odds():
-    odds = calibrated(np.array([1.0, 2.0, 5.0, 6.0]), np.array([True, True, False, False]))
-    assert odds is not None
-    assert 2 < odds.offset < 5
-    assert 0 < odds.slope < 100
-    assert odds.probabilities(np.array([1.5]))[0] > 0.6
-
-
-@pytest.mark.parametrize("far", [[3.0, 3.0, 3.0, 3.0], [5.0, 6.0, 1.0, 2.0]])
-def test_where_nearer_is_not_likelier_there_are_no_odds(far):
-    assert calibrated(np.array(far), np.array([True, True, False, False])) is None
-
-
-def test_reliability_counts_every_pair_once():
-    probabilities = np.array([0.0, 0.05, 0.5, 0.51, 1.0])
-    truth = np.array([False, True, True, False, True])
-    bins = reliability(probabilities, truth)
-    assert [(each.low, each.high, each.pairs) for each in bins] == [
-        (0.0, 0.1, 2),
-        (0.5, 0.6, 2),
-        (0.9, 1.0, 1),
-    ]
-    assert bins[0].said == pytest.approx(0.025)
-    assert bins[0].true == 0.5
-    assert calibration_error(bins) == pytest.approx((2 * 0.475 + 2 * 0.005) / 5)
-    assert brier_score(probabilities, truth) == pytest.approx((0.95**2 + 0.5**2 + 0.51**2) / 5)

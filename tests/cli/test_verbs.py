@@ -21,10 +21,10 @@ from glace.cli import main
 from glace.cli.demo import KNOWN
 from glace.cli.screen import Screen
 from glace.datasets import download
+from glace.gaussian.embedding import PlattScaling
 from glace.gaussian.embedding_file import write_embedding
 from glace.graph.arrays import from_arrays
 from glace.io.npz import read_npz, write_npz
-from glace.metrics import PlattScaling
 from glace.sparse import row_of
 from tests.cli.conftest import FAST, NODES, TABLES, TOPICS, names, write_csv
 from tests.datasets.test_acm import WHOLE as CITATIONS

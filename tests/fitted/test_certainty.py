@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from glace.fitted.novelty import NoveltyModel
 
 import glace
 from glace.errors import FormatError, InputError
 from glace.experiments.splits import hide_nodes
-from glace.fitted.novelty import NoveltyModel
 from glace.io.folder import read_folder, write_folder
 from glace.rng import Streams
 

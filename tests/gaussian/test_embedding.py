@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from glace.errors import FormatError, GlaceError, InputError
 from glace.gaussian.dissimilarity import Gaussian
-from glace.gaussian.embedding import Embedding
+from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.gaussian.embedding_file import read_embedding, write_embedding
 from glace.ids import NodeIds
-from glace.metrics import PlattScaling
 
 FORMATS = ["parquet", "arrow", "npz"]
 
@@ -46,7 +45,7 @@ def test_round_trip_keeps_everything(tmp_path, ending, points, context, ids):
         assert after.context is not None
         assert before.context is not None
         np.testing.assert_array_equal(after.context.mean, before.context.mean)
-    assert (after.dissimilarity, after.odds) == (before.dissimilarity, before.odds)
+    assert (after.dissimilarity, after.platt_scaling) == (before.dissimilarity, before.platt_scaling)
 
 
 def test_parquet_has_fixed_size_lists(tmp_path):
@@ -116,8 +115,8 @@ def test_other_parquet_files_are_refused(tmp_path):
 def test_neighbors_of_a_node_exclude_it():
     e = embedding()
     found = e.neighbors("b", k=9)
-    assert sorted(found.ids) == ["a", "c"]
-    assert (np.diff(found.dissimilarities) >= 0).all()
+    assert sorted(found.id) == ["a", "c"]
+    assert (np.diff(found.dissimilarity) >= 0).all()
 
 
 def test_unknown_node_suggests_one():
@@ -129,15 +128,15 @@ def test_with_a_context_both_ways_count():
     e = embedding(context=True)
     forth = [e.measure.direct(e.gaussian[a], e.context[b]) for a, b in ((0, 1), (1, 0))]
     assert e.dissimilarities([("a", "b")])[0] == pytest.approx(sum(forth) / 2, rel=1e-6)
-    assert e.neighbors("a", k=1).dissimilarities[0] <= e.dissimilarities([("a", "b")])[0]
+    assert e.neighbors("a", k=1).dissimilarity[0] <= e.dissimilarities([("a", "b")])[0]
 
 
 def test_similarity_leaves_the_context_aside():
     e = embedding(context=True)
     alone = Embedding(e.ids, e.mean, e.variance, e.dissimilarity)
-    assert e.neighbors("a", by="similarity").ids == alone.neighbors("a").ids
-    with pytest.raises(InputError, match="by must be edge or similarity, not 'validation_points'"):
-        e.neighbors("a", by="validation_points")
+    assert e.neighbors("a", by="similarity").id.tolist() == alone.neighbors("a").id.tolist()
+    with pytest.raises(InputError, match="by must be edge or similarity, not 'neither'"):
+        e.neighbors("a", by="neither")
 
 
 def test_one_pair_is_not_a_list_of_pairs():
@@ -146,7 +145,7 @@ def test_one_pair_is_not_a_list_of_pairs():
 
 
 def test_embeddings_of_two_models_are_not_compared():
-    with pytest.raises(InputError, match="are not of one model"):
+    with pytest.raises(InputError, match="come from different models"):
         embedding().nearest_to(embedding(context=True))
 
 
@@ -157,24 +156,24 @@ def test_scores_and_probabilities():
     np.testing.assert_allclose(e.probabilities(near), 1 / (1 + np.exp(0.5 * (near - 2.5))))
 
 
-def test_spread_grows_with_the_variance_and_points_have_none():
+def test_log_variance_grows_with_the_variance_and_points_have_none():
     e = embedding()
     wider = Embedding(e.ids, e.mean, e.variance * 2, e.dissimilarity)
-    np.testing.assert_allclose(wider.spread() - e.spread(), np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(wider.mean_log_variance() - e.mean_log_variance(), np.log(2), rtol=1e-6)
     with pytest.raises(InputError, match="points have no variance"):
-        embedding(points=True).spread()
+        embedding(points=True).mean_log_variance()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mean": np.zeros((2, 4), np.float32)}, "3 ids need a mean of that many rows"),
+        ({"mean": np.zeros((2, 4), np.float32)}, "3 ids need a mean with as many rows"),
         ({"variance": np.ones((3, 5), np.float32)}, "the variance has the shape"),
         ({"variance": None}, "symmetric_kl needs variances"),
         ({"variance": np.zeros((3, 4), np.float32)}, "variances must be above 0"),
         ({"mean": np.full((3, 4), np.nan, np.float32)}, "must be finite"),
-        ({"odds": PlattScaling(float("inf"))}, "the odds must be finite and their slope above 0"),
-        ({"odds": PlattScaling(0.0, 0.0)}, r"slope above 0, not \(0.0, 0.0\)"),
+        ({"platt_scaling": PlattScaling(float("inf"))}, "platt_scaling must be finite, with a slope above 0"),
+        ({"platt_scaling": PlattScaling(0.0, 0.0)}, r"slope above 0, not PlattScaling\(offset=0.0, slope=0.0\)"),
         ({"context": Gaussian(np.ones((3, 2), np.float32), None)}, "the context has the shape"),
     ],
 )

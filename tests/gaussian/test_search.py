@@ -117,11 +117,11 @@ def brute_force(measure, queries, nodes, k, exclude, among):
     spread=st.sampled_from([0.01, 1.0, 6.0, 30.0]),
     repeated=st.booleans(),
 )
-def test_equals_brute_force_with_nodes_left_out(name, seed, k, spread, repeated, monkeypatch):
+def test_equals_brute_force_with_nodes_left_out(name, random_state, k, spread, repeated, monkeypatch):
     """Variances from e^-60 to e^60, many nodes alike, some left out, some nearly all."""
     monkeypatch.setattr(module, "BLOCK", 16)
     monkeypatch.setattr(module, "DIRECT", 7)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     mean = rng.normal(size=(50, 3)).astype(np.float32)
     variance = np.exp(np.clip(spread * rng.normal(size=(50, 3)), -60, 60)).astype(np.float32)
     nodes = Gaussian(mean, variance)

@@ -116,7 +116,7 @@ def test_errors(monkeypatch):
         Index(embedding, among=np.zeros(20, np.bool_))
     with pytest.raises(InputError, match="k must be a whole number of at least 1, not 0"):
         Index(embedding).nearest_to(embedding, 0)
-    with pytest.raises(InputError, match="kl needs variances, and these are points; they have `dot` only"):
+    with pytest.raises(InputError, match="kl needs variances, but these are points; use the measure `dot`"):
         Index(clustered("dot", nodes=20), measure="kl")
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(InputError, match=r"needs the library faiss; install it with: .*\[search\]"):

@@ -24,7 +24,7 @@ def known(values):
 def test_it_is_the_formula_as_a_rank():
     some, rng = nodes(), np.random.default_rng(1)
     attributes, edges = rng.integers(1, 50, 500), rng.integers(0, 20, 500)
-    reference = CertaintyModel.of(some, known(evidence(attributes, edges)))
+    reference = CertaintyModel.fit(some, known(evidence(attributes, edges)))
     found = reference.certainty(some, known(evidence(attributes, edges)))
     center, width = some.mean.mean(axis=0, dtype=np.float64), some.variance.mean(axis=0)
     formula = ((some.mean - center) ** 2 / width).sum(1) * (1 + attributes) ** 0.2 * (1 + edges) ** 0.3
@@ -36,7 +36,7 @@ def test_it_is_the_formula_as_a_rank():
 def test_less_evidence_is_less_certain_and_what_is_beyond_all_has_the_last_rank():
     some = nodes()
     many, few = (evidence(np.full(500, words), 9) for words in (20, 10))
-    reference = CertaintyModel.of(some, known(many))
+    reference = CertaintyModel.fit(some, known(many))
     assert (reference.certainty(some, known(few)) <= reference.certainty(some, known(many))).all()
     here = Gaussian(np.array([reference.center, reference.center + 1e6]), np.ones((2, 6)))
     assert reference.certainty(here, known(np.zeros(2))).tolist() == [0, 1]
@@ -44,29 +44,29 @@ def test_less_evidence_is_less_certain_and_what_is_beyond_all_has_the_last_rank(
 
 def test_points_are_ranked_by_their_distance_alone():
     points = Gaussian(np.arange(10.0)[:, None], None)
-    found = CertaintyModel.of(points, known(np.zeros(10))).certainty(points, known(np.zeros(10)))
+    found = CertaintyModel.fit(points, known(np.zeros(10))).certainty(points, known(np.zeros(10)))
     assert found.argmin() in (4, 5)
     assert found[0] == found[9] == found.max()
 
 
 def test_blocks_and_a_sample_of_many_nodes(monkeypatch):
     some, zeros = nodes(), known(np.zeros(500))
-    whole = CertaintyModel.of(some, zeros)
+    whole = CertaintyModel.fit(some, zeros)
     ranks = whole.certainty(some, zeros)
     monkeypatch.setattr(certainty, "ROWS", 7)
     np.testing.assert_array_equal(whole.certainty(some, zeros), ranks)
     monkeypatch.setattr(certainty, "SAMPLE", 100)
-    sampled = CertaintyModel.of(some, zeros)
+    sampled = CertaintyModel.fit(some, zeros)
     np.testing.assert_allclose(sampled.center, some.mean[::5].mean(axis=0), rtol=1e-5)
     assert np.corrcoef(sampled.certainty(some, zeros), ranks)[0, 1] > 0.95
 
 
 def test_a_reference_from_a_file_must_fit():
-    whole = vars(CertaintyModel.of(nodes(), known(np.zeros(500))))
+    whole = vars(CertaintyModel.fit(nodes(), known(np.zeros(500))))
     assert vars(CertaintyModel.from_arrays(whole, 6)).keys() == whole.keys()
-    with pytest.raises(FormatError, match="does not fit the embedding"):
+    with pytest.raises(FormatError, match="do not fit the embedding"):
         CertaintyModel.from_arrays(whole, 5)
-    with pytest.raises(FormatError, match="must be finite, and widths above 0"):
+    with pytest.raises(FormatError, match="must be finite, with widths above 0"):
         CertaintyModel.from_arrays({**whole, "width": np.zeros(6)}, 6)
     with pytest.raises(FormatError, match="must be finite"):
         CertaintyModel.from_arrays({**whole, "quantiles": np.full(STEPS + 1, np.nan)}, 6)
@@ -95,11 +95,11 @@ def test_points_have_no_spread():
 
 def test_equals_have_the_share_of_what_is_below_all_of_them():
     points = Gaussian(np.array([[0.0]] * 6 + [[5.0], [-5.0], [7.0], [-7.0]]), None)
-    found = CertaintyModel.of(points, known(np.zeros(10))).certainty(points, known(np.zeros(10)))
+    found = CertaintyModel.fit(points, known(np.zeros(10))).certainty(points, known(np.zeros(10)))
     assert found[:6].tolist() == [0] * 6
     assert found[6] == pytest.approx(0.6, abs=0.1)
     same = Gaussian(np.ones((4, 2)), None)
-    assert CertaintyModel.of(same, known(np.zeros(4))).certainty(same, known(np.zeros(4))).tolist() == [0] * 4
+    assert CertaintyModel.fit(same, known(np.zeros(4))).certainty(same, known(np.zeros(4))).tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("ranks", [[0.5, 1.5, 0], [0.5, -0.1, 0], [0.5, np.nan, 0]])
@@ -115,5 +115,5 @@ def test_certainties_are_shares(ranks):
 
 
 def test_certainties_are_one_for_each_node():
-    with pytest.raises(InputError, match=r"3 ids need as many certainties, not \(2,\)"):
+    with pytest.raises(InputError, match=r"3 ids need as many certainties, not the shape \(2,\)"):
         Embedding(NodeIds.numbered(3), np.ones((3, 2), np.float32), None, "dot", certainty=np.ones(2, np.float32))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numba
 import numpy as np
+import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator
 
@@ -18,21 +19,25 @@ from glace.features.rows import frame_rows
 from glace.fitted.embed import embed_all
 from glace.fitted.history import History, Listener
 from glace.fitted.new_nodes import are_texts, chosen_type, rows_as_trained, rows_by_type
-from glace.fitted.novelty import Novelty, NoveltyModel, known_by_rows, known_of
 from glace.gaussian.dissimilarity import Gaussian
-from glace.gaussian.embedding import Embedding
+from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.graph import Graph
 from glace.graph.node_types import NodeAttributes, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
-from glace.metrics import Calibration, PlattScaling
 from glace.model.custom_encoders import Encoder, fingerprint, split_modules
 from glace.model.inputs import NodeInputs
 from glace.model.network import Network
-from glace.queries.approximate import Indices
-from glace.queries.certainty import Allocator, CertaintyModel, EvidenceCounts
-from glace.queries.link_types import link_types
-from glace.queries.links import Links, likely_links, links_of
+from glace.queries.calibration import Calibration
+from glace.queries.certainty import (
+    Allocator,
+    CertaintyModel,
+    EvidenceCounts,
+    attribute_evidence,
+    graph_evidence,
+)
+from glace.queries.links import Links, links
+from glace.queries.novelty import Novelty, NoveltyModel, reference_rows
 from glace.storage.files import check_writable
 from glace.storage.mapped import scratch
 from glace.training import checkpoint as checkpoints
@@ -161,14 +166,22 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.held_out_: HeldOut | None = _moved(fitting.held_out, None if back is None else np.argsort(back))
         room = scratch if graph.mapped else np.empty
         nodes = embed_all(trainer.network, inputs_of(trainer.network, ordered), room)
-        known = known_of(ordered)
-        self.certainty_model_: CertaintyModel | None = CertaintyModel.of(nodes[0], known)
+        known = graph_evidence(ordered)
+        self.certainty_model_: CertaintyModel | None = CertaintyModel.fit(nodes[0], known)
         embedding = self._embedding(ordered.ids, *nodes, known, room)
         self.embedding_: Embedding = embedding if back is None else embedding.take(back)
         self.novelty_models_: tuple[NoveltyModel | None, ...] = tuple(
-            NoveltyModel.learn(trainer.network, self.certainty_model_, kind, part.attributes, fitting.settings.streams)
+            self._novelty_model(trainer.network, kind, part.attributes, fitting.settings.streams)
             for kind, part in enumerate(ordered.by_type().types)
         )
+
+    def _novelty_model(self, network: Network, kind: int, matrix: Any, streams: Any) -> NoveltyModel | None:
+        if matrix is None or matrix.shape[0] == 0:
+            return None
+        rows = reference_rows(matrix, streams.numpy("common nodes", kind))
+        own, _ = embed_all(network, network.inputs_of(kind, rows), np.empty)
+        assert self.certainty_model_ is not None
+        return NoveltyModel.fit(matrix, _scaled(network, kind, rows), own, self.certainty_model_)
 
     def fit_transform(self, graph: Graph, **options: Any) -> Embedding:
         """Fit, and return the Gaussians of the graph's nodes."""
@@ -205,7 +218,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             raise InputError(f"{len(names):,} ids for {len(inputs):,} rows of attributes; give one a row")
         with using_threads(self.settings().run.n_jobs):
             nodes = embed_all(self.network_, inputs, np.empty)
-            return self._embedding(names, *nodes, known_by_rows(attributes), np.empty)
+            return self._embedding(names, *nodes, attribute_evidence(attributes), np.empty)
 
     def novelty(self, attributes: Any, node_type: str | None = None) -> Novelty:
         """How unlike the nodes of the training graph these are; `attributes` as `transform` takes them."""
@@ -218,7 +231,8 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         if common is None or self.certainty_model_ is None:
             raise InputError("the model does not know what is common: it was saved by an older glace; fit it anew")
         with using_threads(self.settings().run.n_jobs):
-            found = common.novelty(self.network_, self.certainty_model_, kind, matrix)
+            own, _ = embed_all(self.network_, self.network_.inputs_of(kind, matrix), np.empty)
+            found = common.novelty(matrix, _scaled(self.network_, kind, matrix), own, self.certainty_model_)
         vocabulary = None if part.pipeline is None else part.pipeline.vocabulary
         if texts is None or vocabulary is None:
             return found
@@ -227,7 +241,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     def links(
         self,
         node: NodeId | None = None,
-        top: int = 100,
+        k: int = 100,
         *,
         node_type: str | None = None,
         known: Graph | None = None,
@@ -244,23 +258,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """
         self._check_fitted()
         graph = self.graph_ if known is None else known
-        if graph is None:
-            raise InputError(
-                "the model keeps no edges, as its graph was a folder on disk or it was saved by an older glace; "
-                "give the edges there are (known=..., on the command line --edges FILE)"
-            )
-        embedding = self.embedding_
-        if graph.ids != embedding.ids:
-            raise InputError("the known edges must be of the model's nodes, in their order")
-        edges = graph.known_edges(embedding.measure.symmetric)
-        place = None if node is None else embedding.ids.position(node)
-        types = link_types(graph, embedding.measure.symmetric, node_type, place)
-        search = Indices(embedding).nearest_to if approximate else None
-        if place is None:
-            pairs = likely_links(embedding, edges, top, search, progress, types)
-        else:
-            pairs = links_of(embedding, edges, place, top, search, types)
-        return Links.of(embedding, pairs, types)
+        return links(
+            self.embedding_, graph, node, k, node_type=node_type, approximate=approximate, progress=progress
+        )
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
         """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into a file beside it.
@@ -381,3 +381,8 @@ def check_graph(graph: Any) -> None:
             f"fit takes a Graph, not {type(graph).__name__}; make one with glace.from_arrays, glace.from_tables, "
             "glace.read_tables or glace.datasets.load"
         )
+
+
+def _scaled(network: Network, kind: int, matrix: Any) -> Any:
+    """Dense attributes as the network standardizes them; sparse ones as they are."""
+    return matrix if sp.issparse(matrix) else network.scaled(kind, matrix)

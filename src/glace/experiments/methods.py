@@ -119,4 +119,4 @@ def _joined(known: Embedding, unseen: Embedding) -> Embedding:
     if known.certainty is not None and unseen.certainty is not None:
         certainty = np.concatenate([known.certainty, unseen.certainty])
     ids: NodeIds = with_unseen(known.ids, len(unseen))
-    return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.odds, context, certainty)
+    return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.platt_scaling, context, certainty)

@@ -17,14 +17,12 @@ from glace.errors import FormatError, GlaceError, InputError
 from glace.estimators.glace import GLACE
 from glace.estimators.variants import ESTIMATORS
 from glace.fitted.history import History
-from glace.fitted.novelty import NoveltyModel
 from glace.fitted.type_arrays import of_type, pack_type, types_of, under, under_type
-from glace.gaussian.embedding import Embedding
+from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.gaussian.embedding_file import (
     from_matrices,
     is_embedding_file,
-    matrices,
-    odds_of,
+    platt_scaling_from,
     read_embedding,
     write_embedding,
 )
@@ -32,11 +30,12 @@ from glace.graph.graph import Graph
 from glace.graph.node_types import NodeAttributes, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeIds
-from glace.metrics import Calibration, PlattScaling
 from glace.model.custom_encoders import Modules
 from glace.model.network import Network
 from glace.model.node_types import Kind, empty_of, joined, kind_of_columns, kinds_of
+from glace.queries.calibration import Calibration
 from glace.queries.certainty import CertaintyModel
+from glace.queries.novelty import NoveltyModel
 from glace.sparse import bad_weights, check_sparse
 from glace.storage import container
 from glace.storage.container import Arrays, pack_strings, unpack_strings
@@ -55,7 +54,7 @@ def save_model(model: GLACE, path: str | Path, embedding: str = "auto") -> None:
     check_model_name(path)
     if embedding not in ("auto", "inside", "beside"):
         raise InputError(f"embedding must be 'auto', 'inside' or 'beside', not {embedding!r}")
-    size = sum(matrix.nbytes for matrix in matrices(model.embedding_).values())
+    size = sum(matrix.nbytes for matrix in model.embedding_.matrices().values())
     arrays = {f"weights|{name}": array for name, array in model.network_.weights().items()}
     for kind, part in enumerate(model.types_):
         arrays |= {of_type(kind) + name: array for name, array in pack_type(part).items()}
@@ -274,7 +273,7 @@ def _check_weights(weights: Arrays, kinds: Sequence[Kind], neighbors: bool) -> N
 def _odds(metadata: dict[str, Any], arrays: Arrays) -> PlattScaling:
     """The probability of an edge; models of before they were calibrated have what they were trained with."""
     offsets = [array.sum() for name, array in _weights(arrays).items() if name.startswith("offsets.")]
-    return odds_of({"offset": float(sum(float(each) for each in offsets)), **metadata})
+    return platt_scaling_from({"offset": float(sum(float(each) for each in offsets)), "slope": 1.0, **metadata})
 
 
 def _calibration(metadata: dict[str, Any]) -> Calibration | None:
@@ -352,7 +351,7 @@ def _set_certainty(model: GLACE, arrays: Arrays) -> None:
 def _pack_embedding(embedding: Embedding) -> Arrays:
     ids = embedding.ids
     packed = pack_strings("ids", ids.array) if ids.are_strings else {"ids/numbers": ids.to_numpy()}
-    packed |= {f"embedding/{name}": matrix for name, matrix in matrices(embedding).items()}
+    packed |= {f"embedding/{name}": matrix for name, matrix in embedding.matrices().items()}
     return packed if embedding.certainty is None else {**packed, "embedding/certainty": embedding.certainty}
 
 

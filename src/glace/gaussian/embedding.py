@@ -1,53 +1,99 @@
-"""The embedding: one Gaussian per node with its id. What models make and everything else reads."""
+"""The embedding: one Gaussian per node, with its id. Models produce it, everything else reads it."""
 
-from collections.abc import Sequence
+import html
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from glace.blocks import row_blocks
+from glace.blocks import blocks, row_blocks
 from glace.errors import InputError
-from glace.gaussian import search as nearest
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles
+from glace.gaussian.search import DIRECT, Exclusions, Positions, Targets, Values, wide
+from glace.gaussian.tables import Column, Neighbors
 from glace.ids import NodeId, NodeIds
-from glace.metrics import UNCALIBRATED, PlattScaling
 
-NEARNESS = ("edge", "similarity")
+if TYPE_CHECKING:
+    import pandas
+
+COMPARISONS = ("edge", "similarity")
+"""What `by` can be: compare nodes as the two ends of an edge, or by their own Gaussians."""
+FORMAT_VERSION = 2
+METADATA = b"glace"
+MATRICES = ("mean", "variance", "context_mean", "context_variance")
 
 
-class Neighbors(NamedTuple):
-    """The nodes nearest to one, nearest first; equals in the order of the nodes."""
+class PlattScaling(NamedTuple):
+    """The probability of an edge at a dissimilarity d: sigmoid(slope * (offset - d))."""
 
-    ids: list[NodeId]
-    dissimilarities: npt.NDArray[np.float64]
+    offset: float
+    slope: float = 1.0
+
+    def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        """Probabilities of an edge, for a population with as many edges as non-edges."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.slope * (self.offset - dissimilarities)))
 
 
-@dataclass(frozen=True, eq=False)
+UNCALIBRATED = PlattScaling(0.0)
+"""The scaling of embeddings that have not been calibrated."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedding:
-    """n Gaussians: `mean` and `variance` (n, L) float32; points (LACE, baselines) have no variance.
+    """One Gaussian, or one point, per node.
 
-    `dissimilarity` names the measure they were trained for, and `odds` tells the probability of an edge from it,
-    sigmoid(slope * (offset - dissimilarity)). `context`, of the same shape, is what a node is as the neighbour of
-    others; second-order proximity has it, and judges an edge from i to j by i and the context of j. `certainty`
-    (n,), if known, is the share of the training nodes whose place is less certain than a node's.
+    Parameters
+    ----------
+    ids : NodeIds
+        The ids of the n nodes.
+    mean : ndarray of float32, shape (n, L)
+        Means of the Gaussians.
+    variance : ndarray of float32, shape (n, L), or None
+        Diagonal variances; None for points (LACE, some baselines).
+    dissimilarity : str
+        The measure that the nodes were trained with: `kl`, `symmetric_kl`, `wasserstein2` or `dot`.
+    platt_scaling : PlattScaling
+        Turns a dissimilarity into the probability of an edge.
+    context : Gaussian, optional
+        The second Gaussian of each node, as the neighbour of others. Second-order proximity has it, and compares
+        node i of an edge with the context of node j.
+    certainty : ndarray of float32, shape (n,), optional
+        The share of training nodes that the model is less certain of, 0 to 1.
+
+    Examples
+    --------
+    >>> import glace, numpy as np
+    >>> from glace.ids import NodeIds
+    >>> mean = np.array([[0, 0], [0, 1], [3, 0]], np.float32)
+    >>> embedding = glace.Embedding(NodeIds(["a", "b", "c"]), mean, np.ones_like(mean), "symmetric_kl")
+    >>> embedding
+    Embedding(3 Gaussians with 2 dimensions, symmetric_kl)
+    >>> embedding.neighbors("a").id.tolist()
+    ['b', 'c']
+    >>> embedding["c"].mean.tolist(), len(embedding[["c", "a"]]), np.asarray(embedding).shape
+    ([3.0, 0.0], 2, (3, 2))
     """
 
     ids: NodeIds
     mean: npt.NDArray[np.float32]
     variance: npt.NDArray[np.float32] | None
     dissimilarity: str
-    odds: PlattScaling = UNCALIBRATED
+    platt_scaling: PlattScaling = UNCALIBRATED
     context: Gaussian | None = None
     certainty: npt.NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 2 or self.mean.shape[0] != len(self.ids):
-            raise InputError(f"{len(self.ids):,} ids need a mean of that many rows, not {self.mean.shape}")
-        if not (np.isfinite(self.odds).all() and self.odds.slope > 0):
-            raise InputError(f"the odds must be finite and their slope above 0, not {tuple(self.odds)}")
+            raise InputError(f"{len(self.ids):,} ids need a mean with as many rows, not the shape {self.mean.shape}")
+        if not (np.isfinite(self.platt_scaling).all() and self.platt_scaling.slope > 0):
+            raise InputError(f"must be finite, with a slope above 0, not {self.platt_scaling}", option="platt_scaling")
         _check(self.gaussian, self.mean.shape, self.measure)
         if self.context is not None:
             _check(self.context, self.mean.shape, self.measure)
@@ -57,18 +103,42 @@ class Embedding:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __iter__(self) -> Iterator[NodeId]:
+        return iter(self.ids)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.ids
+
+    @overload
+    def __getitem__(self, node: NodeId) -> Gaussian: ...
+
+    @overload
+    def __getitem__(self, node: Sequence[NodeId]) -> "Embedding": ...
+
+    def __getitem__(self, node: NodeId | Sequence[NodeId]) -> "Gaussian | Embedding":
+        if isinstance(node, str | int | np.integer):
+            return self.gaussian[self.ids.position(node)]
+        return self.take(self.ids.positions(list(node)))
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[np.generic]:
+        return np.array(self.mean, dtype=dtype, copy=copy)
+
     def __repr__(self) -> str:
-        kind = "points" if self.variance is None else "Gaussians"
-        return f"Embedding({len(self):,} {kind} of {self.mean.shape[1]} dimensions, {self.dissimilarity})"
+        noun = "points" if self.variance is None else "Gaussians"
+        return f"Embedding({len(self):,} {noun} with {self.mean.shape[1]} dimensions, {self.dissimilarity})"
+
+    def _repr_html_(self) -> str:
+        start = self.take(np.arange(min(len(self), 5))).to_pandas()
+        return f"<p>{html.escape(repr(self))}</p>{start.to_html(max_cols=8, border=0)}"
 
     @property
     def measure(self) -> Dissimilarity:
-        """The measure the nodes are compared by."""
+        """The measure that the nodes were trained with."""
         return named(self.dissimilarity)
 
     @property
     def gaussian(self) -> Gaussian:
-        """All rows, as the formulas take them."""
+        """Means and variances of all nodes."""
         return Gaussian(self.mean, self.variance)
 
     @property
@@ -76,18 +146,12 @@ class Embedding:
         """All nodes as sources and as targets of edges."""
         return roles(self.measure, self.gaussian, self.context)
 
-    def take(self, nodes: npt.NDArray[np.integer]) -> "Embedding":
-        """The Gaussians at these positions, in that order."""
-        own, context = self.gaussian[nodes], None if self.context is None else self.context[nodes]
-        certainty = None if self.certainty is None else self.certainty[nodes]
-        return replace(
-            self,
-            ids=self.ids.take(nodes),
-            mean=own.mean,
-            variance=own.variance,
-            context=context,
-            certainty=certainty,
-        )
+    def take(self, positions: npt.NDArray[np.integer]) -> "Embedding":
+        """The embedding of the nodes at these positions, in that order."""
+        own, context = self.gaussian[positions], None if self.context is None else self.context[positions]
+        certainty = None if self.certainty is None else self.certainty[positions]
+        ids = self.ids.take(positions)
+        return replace(self, ids=ids, mean=own.mean, variance=own.variance, context=context, certainty=certainty)
 
     def neighbors(
         self,
@@ -98,15 +162,62 @@ class Embedding:
         exclude: Sequence[NodeId] = (),
         among: npt.NDArray[np.bool_] | None = None,
     ) -> Neighbors:
-        """The k nodes nearest to a node, itself and those to `exclude` left out, by exact search; see `nearest_to`.
+        """Find the k nodes most similar to a node by exact search.
 
-        Those of one type or label: `among=model.graph_.has_type("word")`, and `has_label` likewise.
+        Parameters
+        ----------
+        node : str or int
+            Id of a node; it is not among its own neighbours.
+        k : int
+            Number of neighbours.
+        by : {"edge", "similarity"}
+            Rank nodes as targets of an edge from `node`, or by how similar their own Gaussians are. The two differ
+            only for embeddings with a context.
+        measure : str, optional
+            Another dissimilarity than the one of the training.
+        exclude : sequence of ids
+            Nodes to leave out.
+        among : ndarray of bool, shape (n,), optional
+            Only nodes that are True here can be answers, such as `graph.has_type("word")`.
+
+        Returns
+        -------
+        Neighbors
+            At most k rows, most similar first.
         """
-        place = self.ids.position(node)
-        left_out = [place, *self.ids.positions(list(exclude)).tolist()]
-        rows, near = self.nearest_to(self.take(np.array([place])), k, by, measure, [left_out], among)
-        found = rows[0] >= 0
-        return Neighbors([self.ids[row] for row in rows[0][found]], near[0][found])
+        position = self.ids.position(node)
+        excluded = [position, *self.ids.positions(list(exclude)).tolist()]
+        return self.neighbors_of(self.take(np.array([position])), k, by, measure, [excluded], among)
+
+    def neighbors_of(
+        self,
+        queries: "Embedding",
+        k: int = 10,
+        by: str = "edge",
+        measure: str | None = None,
+        exclude: Exclusions | None = None,
+        among: npt.NDArray[np.bool_] | None = None,
+    ) -> Neighbors:
+        """Find the k nodes most similar to each node of another embedding; see `nearest_to` for the parameters.
+
+        Returns
+        -------
+        Neighbors
+            At most k rows per query, in the order of the queries.
+        """
+        positions, dissimilarities = self.nearest_to(queries, k, by, measure, exclude, among)
+        query, rank = np.nonzero(positions >= 0)
+        position, dissimilarity = positions[query, rank], dissimilarities[query, rank]
+        pairs, trained = np.column_stack([query, position]), measure in (None, self.dissimilarity) and by == "edge"
+        return Neighbors(
+            query=ids_at(queries.ids, query),
+            id=ids_at(self.ids, position),
+            dissimilarity=dissimilarity,
+            variance_term=self.variance_terms_at(pairs, queries) if trained else None,
+            probability=self.probabilities(dissimilarity) if trained else None,
+            certainty=None if self.certainty is None else self.certainty[position],
+            position=position,
+        )
 
     def nearest_to(
         self,
@@ -114,108 +225,195 @@ class Embedding:
         k: int = 10,
         by: str = "edge",
         measure: str | None = None,
-        exclude: Sequence[nearest.Places | Sequence[int]] | None = None,
+        exclude: Exclusions | None = None,
         among: npt.NDArray[np.bool_] | None = None,
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Positions (Q, k) and dissimilarities (Q, k) of the nodes nearest to each node of another embedding.
+    ) -> tuple[Positions, Values]:
+        """Find the k nodes most similar to each node of another embedding, as arrays of positions.
 
-        By `edge` these are the likely targets of an edge from the node, by `similarity` the nodes whose own
-        Gaussian is like its own. The two differ for second-order proximity only, which has a context. `measure`
-        is the one they were trained for, unless another is named. The positions `exclude[q]` are no answer to
-        query q, and `among` (n,) is True where a node may be an answer. Where there are fewer than k, -1 and
-        infinity stand for the rest. Equally near nodes come in the order of their positions.
+        Parameters
+        ----------
+        queries : Embedding
+            Q nodes, embedded by the same model.
+        k : int
+            Number of answers to each query.
+        by : {"edge", "similarity"}
+            See `neighbors`.
+        measure : str, optional
+            Another dissimilarity than the one of the training.
+        exclude : sequence of Q sequences of int, optional
+            Positions that are no answers to each query.
+        among : ndarray of bool, shape (n,), optional
+            Only nodes that are True here can be answers.
+
+        Returns
+        -------
+        positions : ndarray of int, shape (Q, k)
+            Most similar first, ties in the order of positions; -1 where a query has fewer than k answers.
+        dissimilarities : ndarray of float, shape (Q, k)
+            Infinity where the position is -1.
         """
         if queries.mean.shape[1] != self.mean.shape[1] or (queries.context is None) != (self.context is None):
-            raise InputError(f"{queries!r} and {self!r} are not of one model")
+            raise InputError(f"{queries!r} and {self!r} come from different models")
         if among is not None and (among.dtype != np.bool_ or among.shape != (len(self),)):
-            raise InputError(f"among must be {len(self):,} times True or False, one a node")
+            raise InputError(f"must be an array of {len(self):,} booleans, one per node", option="among")
         chosen = self.measure_of(measure)
         source = queries.roles_by(chosen, by).source
         return self._targets(chosen, by).nearest(source, k, exclude, among)
 
     def measure_of(self, name: str | None) -> Dissimilarity:
-        """The measure of this name, or the one the nodes were trained for; points have no other."""
+        """The measure with this name, or that of the training for None; points have only `dot`."""
         measure = self.measure if name is None else named(name)
         if measure.needs_variance and self.variance is None:
-            raise InputError(f"{measure.name} needs variances, and these are points; they have `dot` only")
+            raise InputError(f"{measure.name} needs variances, but these are points; use the measure `dot`")
         return measure
 
     def roles_by(self, measure: Dissimilarity, by: str) -> Roles:
-        """All nodes as what they are in an `edge`, or each as itself, for `similarity`."""
-        if by not in NEARNESS:
-            raise InputError(f"must be {' or '.join(NEARNESS)}, not {by!r}", option="by")
+        """All nodes as sources and targets when nodes are compared by `edge` or by `similarity`."""
+        if by not in COMPARISONS:
+            raise InputError(f"must be {' or '.join(COMPARISONS)}, not {by!r}", option="by")
         own = self.gaussian if measure.needs_variance else Gaussian(self.mean, None)
         if by == "similarity":
             return Roles(own, own)
         return roles(measure, own, self.context)
 
-    def _targets(self, measure: Dissimilarity, by: str) -> nearest.Targets:
-        """What is searched, prepared at the first search."""
+    def _targets(self, measure: Dissimilarity, by: str) -> Targets:
         if (measure.name, by) not in self._prepared:
-            judged = self.roles_by(measure, by)
-            self._prepared[measure.name, by] = nearest.Targets(measure, judged.target, judged.scale)
+            compared = self.roles_by(measure, by)
+            self._prepared[measure.name, by] = Targets(measure, compared.target, compared.scale)
         return self._prepared[measure.name, by]
 
     @cached_property
-    def _prepared(self) -> dict[tuple[str, str], nearest.Targets]:
+    def _prepared(self) -> dict[tuple[str, str], Targets]:
         return {}
 
-    def dissimilarities(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> npt.NDArray[np.float64]:
-        """(P,) of pairs of ids, from the first to the second."""
+    def dissimilarities(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Values:
+        """Dissimilarities (P,) of pairs of ids, from the first to the second of each."""
+        return self.dissimilarities_at(self.positions_of(pairs))
+
+    def positions_of(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Positions:
+        """Positions (P, 2) of pairs of ids; an unknown id raises InputError."""
         if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
             raise InputError("give a list of pairs of ids: [(source, target), ...]")
-        first = self.ids.positions([pair[0] for pair in pairs])
-        second = self.ids.positions([pair[1] for pair in pairs])
-        return self.dissimilarities_at(np.column_stack([first, second]))
+        first, second = (self.ids.positions([pair[side] for pair in pairs]) for side in (0, 1))
+        return np.column_stack([first, second])
 
-    def dissimilarities_at(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
-        """(P,) of pairs of positions (P, 2), by the direct form in float64."""
-        nodes, places = np.unique(pairs, return_inverse=True)
-        judged, (first, second) = self.take(nodes).roles, places.reshape(-1, 2).T
-        direct = self.measure.direct(nearest.wide(judged.source[first]), nearest.wide(judged.target[second]))
-        return np.asarray(judged.scale * direct)
+    def dissimilarities_at(self, pairs: npt.NDArray[np.integer], sources: "Embedding | None" = None) -> Values:
+        """Dissimilarities (P,) of pairs of positions (P, 2), in float64 by the direct formula.
 
-    def variance_terms_at(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
-        """(P,) what of `dissimilarities_at` comes from unequal variances; the rest comes from distance."""
+        The first position of a pair is a row of `sources`, by default of this embedding.
+        """
+        return self._compare_at(pairs, self if sources is None else sources, centered=False)
+
+    def variance_terms_at(self, pairs: npt.NDArray[np.integer], sources: "Embedding | None" = None) -> Values:
+        """The part (P,) of `dissimilarities_at` that comes from unequal variances; the rest comes from distance."""
         if self.variance is None:
             return np.zeros(len(pairs))
-        nodes, places = np.unique(pairs, return_inverse=True)
-        some = self.take(nodes)
-        still = replace(some, mean=np.zeros_like(some.mean), context=_centered(some.context))
-        return still.dissimilarities_at(places.reshape(-1, 2))
+        return self._compare_at(pairs, self if sources is None else sources, centered=True)
 
-    def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-        """That a pair is an edge, where edges and other pairs are equally many; see docs/concepts.md."""
-        return self.odds.probabilities(dissimilarities)
+    def _compare_at(self, pairs: npt.NDArray[np.integer], sources: "Embedding", centered: bool) -> Values:
+        values = np.empty(len(pairs))
+        for part in blocks(len(pairs), DIRECT):
+            source, first = np.unique(pairs[part, 0], return_inverse=True)
+            target, second = np.unique(pairs[part, 1], return_inverse=True)
+            ends = sources.take(source), self.take(target)
+            sides = [each._centered().roles if centered else each.roles for each in ends]
+            direct = self.measure.direct(wide(sides[0].source)[first], wide(sides[1].target)[second])
+            values[part] = sides[0].scale * direct
+        return values
 
-    def spread(self) -> npt.NDArray[np.float64]:
-        """(n,) mean log-variance of each node, the width of its Gaussian; see docs/concepts.md for what it says."""
+    def _centered(self) -> "Embedding":
+        """The same Gaussians with all means at 0."""
+        context = self.context and Gaussian(np.zeros_like(self.context.mean), self.context.variance)
+        return replace(self, mean=np.zeros_like(self.mean), context=context)
+
+    def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> Values:
+        """Probabilities of an edge, for a population with as many edges as non-edges; see docs/concepts.md."""
+        return self.platt_scaling.probabilities(dissimilarities)
+
+    def mean_log_variance(self) -> Values:
+        """(n,) mean log-variance of each node, the width of its Gaussian; it is not the certainty."""
         if self.variance is None:
-            raise InputError("points have no variance; only Gaussians (GLACE) know how certain they are")
+            raise InputError("points have no variance; train Gaussians (GLACE) instead")
         return np.asarray(np.log(self.variance.astype(np.float64)).mean(axis=1))
+
+    def matrices(self) -> dict[str, npt.NDArray[np.float32]]:
+        """The matrices (n, L) that the embedding has: mean, variance, context_mean, context_variance."""
+        context = self.context or Gaussian(None, None)
+        values = zip(MATRICES, (self.mean, self.variance, context.mean, context.variance), strict=True)
+        return {name: matrix for name, matrix in values if matrix is not None}
+
+    def to_arrow(self, types: pa.StringArray | None = None) -> pa.Table:
+        """The embedding as an Arrow table.
+
+        Parameters
+        ----------
+        types : pyarrow.StringArray, optional
+            Node types, to be written in a column after the ids.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns id, type, certainty, mean, variance, context_mean, context_variance, as far as they exist. A row
+            of a matrix is a list of fixed size. The metadata holds the dissimilarity and the calibration.
+        """
+        columns = {"id": self.ids.array} | ({} if types is None else {"type": types})
+        columns |= {} if self.certainty is None else {"certainty": pa.array(self.certainty)}
+        columns |= {name: _lists(matrix) for name, matrix in self.matrices().items()}
+        facts = {
+            "dissimilarity": self.dissimilarity,
+            **self.platt_scaling._asdict(),
+            "format_version": FORMAT_VERSION,
+        }
+        return pa.table(columns).replace_schema_metadata({METADATA: json.dumps(facts)})
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The embedding as a data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per node, indexed by id, with the columns certainty, mean_0, mean_1, ..., variance_0, ..., as far
+            as they exist.
+        """
+        return self.flat_table(slice(None)).to_pandas().set_index("id")
+
+    def flat_table(self, rows: slice, types: pa.StringArray | None = None) -> pa.Table:
+        """Some rows as an Arrow table with a column for each number."""
+        columns = {"id": self.ids.array[rows]} | ({} if types is None else {"type": types[rows]})
+        columns |= {} if self.certainty is None else {"certainty": pa.array(self.certainty[rows])}
+        for name, matrix in self.matrices().items():
+            columns |= {f"{name}_{column}": pa.array(matrix[rows, column]) for column in range(matrix.shape[1])}
+        return pa.table(columns)
+
+
+def ids_at(ids: NodeIds, positions: Positions) -> Column:
+    """Ids at these positions, which may repeat."""
+    values: Column = ids.array.take(pa.array(positions)).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _lists(matrix: npt.NDArray[np.float32]) -> pa.Array:
+    values = pa.array(np.ascontiguousarray(matrix, dtype=np.float32).ravel())
+    return pa.FixedSizeListArray.from_arrays(values, matrix.shape[1])
 
 
 def _check_certainty(ranks: npt.NDArray[np.float32], count: int) -> None:
     if ranks.shape != (count,):
-        raise InputError(f"{count:,} ids need as many certainties, not {ranks.shape}")
+        raise InputError(f"{count:,} ids need as many certainties, not the shape {ranks.shape}")
     if not all(((part >= 0) & (part <= 1)).all() for part in row_blocks(ranks)):
         raise InputError("certainties must be from 0 to 1")
-
-
-def _centered(gaussian: Gaussian | None) -> Gaussian | None:
-    return None if gaussian is None else Gaussian(np.zeros_like(gaussian.mean), gaussian.variance)
 
 
 def _check(gaussian: Gaussian, shape: tuple[int, ...], measure: Dissimilarity) -> None:
     mean, variance = gaussian.mean, gaussian.variance
     if mean.shape != shape:
-        raise InputError(f"the context has the shape {mean.shape}, the mean {shape}")
+        raise InputError(f"the context has the shape {mean.shape}, but the mean has {shape}")
     if variance is None and measure.needs_variance:
         raise InputError(f"{measure.name} needs variances; points have only the dissimilarity 'dot'")
     if variance is not None and variance.shape != shape:
-        raise InputError(f"the variance has the shape {variance.shape}, the mean {shape}")
+        raise InputError(f"the variance has the shape {variance.shape}, but the mean has {shape}")
     if variance is not None and not all((block > 0).all() for block in row_blocks(variance)):
         raise InputError("variances must be above 0")
-    parts = [mean] if variance is None else [mean, variance]
-    if not all(np.isfinite(block).all() for part in parts for block in row_blocks(part)):
+    matrices = [mean] if variance is None else [mean, variance]
+    if not all(np.isfinite(block).all() for matrix in matrices for block in row_blocks(matrix)):
         raise InputError("means and variances must be finite")

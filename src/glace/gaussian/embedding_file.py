@@ -1,63 +1,94 @@
 """Embeddings as files: Parquet and npz to exchange, Arrow to map into memory, CSV for other programs."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import SupportsFloat, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from glace.blocks import blocks
 from glace.errors import FormatError, GlaceError, InputError
 from glace.gaussian.dissimilarity import Gaussian
-from glace.gaussian.embedding import Embedding
+from glace.gaussian.embedding import FORMAT_VERSION, MATRICES, METADATA, Embedding, PlattScaling
 from glace.ids import NodeIds
-from glace.metrics import PlattScaling
 from glace.storage.archive import read_arrays, string_array
 from glace.storage.files import existing, replacing
 
-_KEY = b"glace"
-VERSION = 1
 ROWS = 1 << 16
-"""Rows written at a time, so that an embedding larger than memory can be."""
-MATRICES = ("mean", "variance", "context_mean", "context_variance")
+"""Rows written at a time, so that an embedding can be larger than memory."""
 
 
-def write_embedding(embedding: Embedding, path: str | Path, types: Any = None) -> None:
-    """Write by the ending of the name: .parquet, .arrow, .npz or .csv.
+Matrix = npt.NDArray[np.float32]
+Writer = Callable[[Embedding, Path, pa.StringArray | None], None]
+Reader = Callable[[Path], Embedding]
+Format = TypeVar("Format", Writer, Reader)
 
-    `types` (n,), strings or None as in `graph.node_types`, are written beside the ids, for other programs: they are not
-    read back.
+
+def write_embedding(
+    embedding: Embedding, path: str | Path, types: Iterable[str | None] | pa.StringArray | None = None
+) -> None:
+    """Write an embedding to a file whose name ends in .parquet, .arrow, .npz or .csv.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        The embedding to write.
+    path : str or Path
+        The file; its ending selects the format. A file that exists is replaced.
+    types : iterable of str or None, optional
+        Node types, written beside the ids for other programs; `read_embedding` ignores them.
+
+    Raises
+    ------
+    InputError
+        If the ending is unknown, the file cannot be written, or the types do not fit the nodes.
     """
     writer = _by_ending(path, _WRITERS, "written")
-    named = _checked_types(types, len(embedding))
+    checked = _checked_types(types, len(embedding))
     with replacing(path) as temporary:
-        writer(embedding, temporary, named)
+        writer(embedding, temporary, checked)
 
 
-def _checked_types(types: Any, count: int) -> pa.StringArray | None:
+def _checked_types(types: Iterable[str | None] | pa.StringArray | None, count: int) -> pa.StringArray | None:
     if types is None:
         return None
     try:
-        named = types if isinstance(types, pa.StringArray) else pa.array(list(types), pa.string())
+        checked = types if isinstance(types, pa.StringArray) else pa.array(list(types), pa.string())
     except (pa.ArrowException, TypeError) as problem:
-        raise InputError(f"types must be strings or None, one a node: {problem}") from problem
-    if len(named) != count:
-        raise InputError(f"{len(named):,} types for {count:,} nodes; give one for each node")
-    return named
+        raise InputError(f"types must be strings or None, one per node: {problem}") from problem
+    if len(checked) != count:
+        raise InputError(f"{len(checked):,} types for {count:,} nodes; give one for each node")
+    return checked
 
 
 def read_embedding(path: str | Path) -> Embedding:
-    """Read by the ending of the name: .parquet, .arrow (mapped into memory, not loaded) or .npz."""
+    """Read an embedding from a .parquet, .arrow (mapped into memory, not loaded) or .npz file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by `write_embedding`.
+
+    Returns
+    -------
+    Embedding
+        The embedding, without node types.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged or is not an embedding.
+    """
     reader = _by_ending(path, _READERS, "read")
     source = existing(path, "an embedding file")
     try:
-        embedding: Embedding = reader(source)
+        return reader(source)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
         detail = str(problem) if isinstance(problem, GlaceError) else "not an embedding written by glace, or damaged"
         raise FormatError(f"cannot read {path}: {detail}") from problem
-    return embedding
 
 
 def check_ending(path: str | Path) -> None:
@@ -70,64 +101,41 @@ def is_embedding_file(path: str | Path) -> bool:
     return Path(path).suffix in _READERS
 
 
-def _by_ending(path: str | Path, known: dict[str, Callable[..., Any]], verb: str) -> Callable[..., Any]:
+def _by_ending(path: str | Path, known: dict[str, Format], verb: str) -> Format:
     ending = Path(path).suffix
     if ending not in known:
         raise InputError(f"an embedding cannot be {verb} as {str(path)!r}; the name must end in {', '.join(known)}")
     return known[ending]
 
 
-def as_table(embedding: Embedding, types: pa.StringArray | None = None) -> pa.Table:
-    """Columns id, certainty, mean and, where there, variance, context_mean, context_variance: lists of fixed size.
-
-    Where there are types, they come after the id.
-    """
-    columns = {} if types is None else {"type": types}
-    columns |= {} if embedding.certainty is None else {"certainty": pa.array(embedding.certainty)}
-    columns |= {name: _lists(matrix) for name, matrix in matrices(embedding).items()}
-    facts = {"dissimilarity": embedding.dissimilarity, **embedding.odds._asdict(), "format_version": VERSION}
-    table = pa.table({"id": embedding.ids.array, **columns})
-    return table.replace_schema_metadata({_KEY: json.dumps(facts)})
-
-
 def from_table(table: pa.Table) -> Embedding:
-    """Back from `as_table`."""
-    facts = json.loads((table.schema.metadata or {})[_KEY])
-    if facts["format_version"] != VERSION:
-        raise FormatError(f"format version {facts['format_version']}, but this glace reads version {VERSION}")
+    """The embedding of a table that `Embedding.to_arrow` made."""
+    facts = json.loads((table.schema.metadata or {})[METADATA])
+    if facts["format_version"] != FORMAT_VERSION:
+        raise FormatError(f"format version {facts['format_version']}, but this glace reads version {FORMAT_VERSION}")
     columns = {name: _matrix(table[name]) for name in MATRICES if name in table.column_names}
     if "certainty" in table.column_names:
         columns["certainty"] = _numbers(table["certainty"].to_numpy())
-    return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], odds_of(facts))
+    return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], platt_scaling_from(facts))
 
 
-def matrices(embedding: Embedding) -> dict[str, Any]:
-    """The matrices an embedding has, by the names of `MATRICES`."""
-    context = embedding.context or Gaussian(None, None)
-    values = (embedding.mean, embedding.variance, context.mean, context.variance)
-    return {name: matrix for name, matrix in zip(MATRICES, values, strict=True) if matrix is not None}
+def platt_scaling_from(facts: Mapping[str, SupportsFloat]) -> PlattScaling:
+    """The calibration in the metadata of a file."""
+    return PlattScaling(float(facts["offset"]), float(facts["slope"]))
 
 
-def odds_of(facts: Mapping[str, Any]) -> PlattScaling:
-    """The odds among other facts; files of before they had a slope have one of 1."""
-    return PlattScaling(float(facts["offset"]), float(facts.get("slope", 1.0)))
-
-
-def from_matrices(ids: NodeIds, named: dict[str, Any], dissimilarity: str, odds: PlattScaling) -> Embedding:
-    """Back from `matrices`, with the certainty under its name."""
+def from_matrices(
+    ids: NodeIds, named: Mapping[str, Matrix], dissimilarity: str, platt_scaling: PlattScaling
+) -> Embedding:
+    """The embedding of these matrices, named as in `MATRICES`, and of the certainty if it is there."""
     mean, variance, context_mean, context_variance = (named.get(name) for name in MATRICES)
     if mean is None:
-        raise FormatError("there are no means")
+        raise FormatError("the means are missing")
     context = None if context_mean is None else Gaussian(context_mean, context_variance)
-    return Embedding(ids, mean, variance, dissimilarity, odds, context, named.get("certainty"))
+    return Embedding(ids, mean, variance, dissimilarity, platt_scaling, context, named.get("certainty"))
 
 
-def _lists(matrix: Any) -> pa.Array:
-    values = pa.array(np.ascontiguousarray(matrix, dtype=np.float32).ravel())
-    return pa.FixedSizeListArray.from_arrays(values, matrix.shape[1])
-
-
-def _matrix(column: pa.ChunkedArray) -> Any:
+def _matrix(column: pa.ChunkedArray) -> Matrix:
     if not pa.types.is_fixed_size_list(column.type) or column.null_count:
         raise FormatError("means and variances must be lists of one fixed size")
     # One chunk is used where it lies, without a copy: a mapped file stays on disk.
@@ -139,7 +147,7 @@ def _matrix(column: pa.ChunkedArray) -> Any:
 def _write_parquet(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
     import pyarrow.parquet as pq
 
-    table = as_table(embedding, types)
+    table = embedding.to_arrow(types)
     pq.write_table(table, path, compression="zstd", use_dictionary=False, row_group_size=ROWS)
 
 
@@ -150,7 +158,7 @@ def _read_parquet(path: Path) -> Embedding:
 
 
 def _write_arrow(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
-    table = as_table(embedding, types)
+    table = embedding.to_arrow(types)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=max(len(table), 1))
 
@@ -163,12 +171,12 @@ def _read_arrow(path: Path) -> Embedding:
 def _write_npz(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
     strings = embedding.ids.are_strings
     ids = string_array(embedding.ids, "id") if strings else embedding.ids.to_numpy()
-    arrays = {"ids": ids, **matrices(embedding)}
+    arrays = {"ids": ids, **embedding.matrices()}
     if types is not None:  # numpy has no missing strings
         arrays["types"] = string_array((each or "" for each in types.to_pylist()), "type")
     if embedding.certainty is not None:
         arrays["certainty"] = embedding.certainty
-    facts = {name: np.array(value) for name, value in embedding.odds._asdict().items()}
+    facts = {name: np.array(value) for name, value in embedding.platt_scaling._asdict().items()}
     facts["dissimilarity"] = np.array(embedding.dissimilarity)
     with path.open("wb") as sink:
         np.savez(sink, allow_pickle=False, **arrays, **facts)
@@ -178,10 +186,10 @@ def _read_npz(path: Path) -> Embedding:
     arrays = read_arrays(path, ("ids", *MATRICES, "certainty", "dissimilarity", "offset", "slope"))
     columns = {name: _numbers(arrays[name]) for name in (*MATRICES, "certainty") if name in arrays}
     ids = NodeIds(arrays["ids"].tolist())
-    return from_matrices(ids, columns, str(arrays["dissimilarity"]), odds_of(arrays))
+    return from_matrices(ids, columns, str(arrays["dissimilarity"]), platt_scaling_from(arrays))
 
 
-def _numbers(array: Any) -> Any:
+def _numbers(array: npt.NDArray[np.generic]) -> Matrix:
     if array.dtype.kind != "f":
         raise FormatError(f"means, variances and certainties must be floating-point numbers, not {array.dtype}")
     return array.astype(np.float32, copy=False)
@@ -190,21 +198,15 @@ def _numbers(array: Any) -> Any:
 def _write_csv(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
     from pyarrow import csv
 
-    with csv.CSVWriter(path, _csv_table(embedding, slice(0, 0), types).schema) as writer:
+    with csv.CSVWriter(path, embedding.flat_table(slice(0, 0), types).schema) as writer:
         for part in blocks(len(embedding), ROWS):
-            writer.write_table(_csv_table(embedding, part, types))
+            writer.write_table(embedding.flat_table(part, types))
 
 
-def _csv_table(embedding: Embedding, rows: slice, types: pa.StringArray | None) -> pa.Table:
-    columns = {"id": embedding.ids.array[rows]}
-    if types is not None:
-        columns["type"] = types[rows]
-    if embedding.certainty is not None:
-        columns["certainty"] = pa.array(embedding.certainty[rows])
-    for name, matrix in matrices(embedding).items():
-        columns |= {f"{name}_{column}": pa.array(matrix[rows, column]) for column in range(matrix.shape[1])}
-    return pa.table(columns)
-
-
-_WRITERS = {".parquet": _write_parquet, ".arrow": _write_arrow, ".npz": _write_npz, ".csv": _write_csv}
-_READERS = {".parquet": _read_parquet, ".arrow": _read_arrow, ".npz": _read_npz}
+_WRITERS: dict[str, Writer] = {
+    ".parquet": _write_parquet,
+    ".arrow": _write_arrow,
+    ".npz": _write_npz,
+    ".csv": _write_csv,
+}
+_READERS: dict[str, Reader] = {".parquet": _read_parquet, ".arrow": _read_arrow, ".npz": _read_npz}

@@ -1,8 +1,8 @@
-"""Exact top-k search: a matrix product in float32 says who may be near, the formula in float64 who is.
+"""Exact top-k search: a matrix product in float32 selects candidates, the direct formula in float64 ranks them.
 
-A product of F numbers in float32 is wrong by at most F units of rounding of the lengths of both vectors. A node
-is left out only if it is too far even so; the others, a few for each query, are compared by the direct form. The
-answers are therefore those of the direct form over all nodes, in the time of the product.
+The product of two vectors of F numbers in float32 is wrong by at most F rounding units times the lengths of both. A node
+is dropped only if it is too dissimilar even with that error; the few nodes that remain are compared by the direct
+formula. The answers are therefore exact, at the cost of a matrix product.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,25 +11,28 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from glace.blocks import blocks
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian
 
 BLOCK, QUERIES = 16_384, 256
-"""Nodes and queries compared at a time: a block of dissimilarities takes 16 MB."""
+"""Nodes and queries per matrix product: a block of dissimilarities takes 16 MB."""
 DIRECT = 65_536
-"""Pairs compared by the direct form at a time."""
+"""Pairs compared at once by the direct formula."""
 KEPT = 2**30
-"""Bytes of prepared nodes that are kept for the next search; of more, blocks are prepared anew each time."""
+"""Prepared nodes are cached up to this many bytes; beyond, blocks are prepared anew for each search."""
 ROUNDING = 2.0**-24
 LARGEST = 1e30
-"""Products up to this size have sums that float32 can hold."""
+"""Products up to this size have sums that fit into float32."""
 
-Places = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
+Exclusions = Sequence[Positions | Sequence[int]]
+"""For each query, the positions that are no answers."""
 
 
 class Block(NamedTuple):
-    """Some nodes as one side of the product: where they begin, (b, F) rows, and the length of each."""
+    """Prepared nodes: position of the first, rows (b, F) of the product, and the length (b,) of each row."""
 
     start: int
     rows: npt.NDArray[np.float32]
@@ -37,7 +40,7 @@ class Block(NamedTuple):
 
 
 class Targets:
-    """Nodes to be searched among, by one measure; `scale` is that of `Roles`."""
+    """Nodes to search among by one measure; `scale` is that of `Roles`."""
 
     def __init__(self, measure: Dissimilarity, nodes: Gaussian, scale: float = 1.0) -> None:
         self.measure, self.nodes, self.scale = measure, nodes, scale
@@ -47,15 +50,15 @@ class Targets:
         return len(self.nodes.mean)
 
     def blocks(self) -> Iterator[Block]:
-        """All nodes, prepared; kept for the next time if they are not too many."""
+        """Prepare all nodes, block by block; the blocks are cached if they are small enough."""
         if self._kept is not None:
             yield from self._kept
             return
         kept: list[Block] = []
-        for start in range(0, len(self), BLOCK):
-            right = self.measure.right(wide(self.nodes[start : start + BLOCK]))
+        for part in blocks(len(self), BLOCK):
+            right = self.measure.right(wide(self.nodes[part]))
             rows = _rounded(np.column_stack([right.vector, np.ones_like(right.bias), right.bias]))
-            block = Block(start, rows, _lengths(rows))
+            block = Block(part.start, rows, _lengths(rows))
             if rows.nbytes * len(self) <= KEPT * len(rows):
                 kept.append(block)
             yield block
@@ -66,145 +69,133 @@ class Targets:
         self,
         queries: Gaussian,
         k: int,
-        exclude: Sequence[Places | Sequence[int]] | None = None,
+        exclude: Exclusions | None = None,
         among: npt.NDArray[np.bool_] | None = None,
-    ) -> tuple[Places, Values]:
-        """Positions and dissimilarities (Q, k) of the nodes nearest to each query, as its source, nearest first.
+    ) -> tuple[Positions, Values]:
+        """Positions and dissimilarities (Q, k) of the most similar nodes, with the queries as sources.
 
-        The nodes `exclude[q]` are no answer to query q, and none is that is False in `among`. Equal dissimilarities
-        are ordered by position. Where a query has fewer than k answers, -1 and infinity stand for the rest; there
-        are no more columns than nodes.
+        Nodes in `exclude[q]` are no answers to query q, nor are nodes that are False in `among`. Ties are ordered by
+        position. Missing answers are -1 and infinity. There are at most as many columns as nodes.
         """
         k = min(checked_count(k), len(self) if among is None else int(among.sum()))
         if k == 0 or not len(queries.mean):
             return np.empty((len(queries.mean), k), dtype=np.int64), np.empty((len(queries.mean), k))
         answers = [
             self._search(queries[rows], k, None if exclude is None else exclude[rows], among)
-            for rows in (slice(start, start + QUERIES) for start in range(0, len(queries.mean), QUERIES))
+            for rows in blocks(len(queries.mean), QUERIES)
         ]
-        places, near = (np.vstack(part) for part in zip(*answers, strict=True))
-        return places, self.scale * near
+        positions, dissimilarities = (np.vstack(column) for column in zip(*answers, strict=True))
+        return positions, self.scale * dissimilarities
 
     def _search(
-        self,
-        queries: Gaussian,
-        k: int,
-        exclude: Sequence[Places | Sequence[int]] | None,
-        among: npt.NDArray[np.bool_] | None,
-    ) -> tuple[Places, Values]:
+        self, queries: Gaussian, k: int, exclude: Exclusions | None, among: npt.NDArray[np.bool_] | None
+    ) -> tuple[Positions, Values]:
         queries = wide(queries)
-        rows = _queries(self.measure.left(queries))
+        rows = _query_rows(self.measure.left(queries))
         lengths = _lengths(rows)
-        reach = (rows.shape[1] + 4) * ROUNDING * lengths
+        relative_error = (rows.shape[1] + 4) * ROUNDING * lengths
         best = Best(len(rows), k)
         for block in self.blocks():
-            left_out = _left_out((len(rows), len(block.rows)), block.start, exclude, among)
-            with _overflowing():
-                scores, error = rows @ block.rows.T, reach[:, None] * block.lengths
-                border = best.border()
-                if best.is_open():
-                    border = np.minimum(border, _kth_smallest(np.where(left_out, np.inf, scores + error), k))
-                # Not "nearer than the border" but "not known to be beyond it": no number is looked at too.
-                may_be = ~(scores - error > border[:, None])
+            excluded = _excluded((len(rows), len(block.rows)), block.start, exclude, among)
+            with _allow_overflow():
+                values, error = rows @ block.rows.T, relative_error[:, None] * block.lengths
+                threshold = best.threshold()
+                if np.isinf(threshold).any():
+                    upper = np.where(excluded, np.inf, values + error)
+                    threshold = np.minimum(threshold, _kth_smallest(upper, k))
+                # Written as a negation, so that NaN counts as a candidate.
+                candidate = ~(values - error > threshold[:, None])
                 if not lengths.max() * block.lengths.max() < LARGEST:
-                    may_be |= ~np.isfinite(scores)
-            query, place = np.nonzero(may_be & ~left_out)
-            best.add(query, place + block.start, self._directly(queries, query, place + block.start))
-        return best.places, best.values
+                    candidate |= ~np.isfinite(values)
+            query, row = np.nonzero(candidate & ~excluded)
+            best.add(query, row + block.start, self._direct(queries, query, row + block.start))
+        return best.positions, best.values
 
-    def _directly(self, queries: Gaussian, query: Places, place: Places) -> Values:
-        """(P,) dissimilarities of pairs of a query and a node, by the formula."""
+    def _direct(self, queries: Gaussian, query: Positions, position: Positions) -> Values:
+        """(P,) dissimilarities of pairs of a query and a node by the direct formula."""
         values = np.empty(len(query))
-        for at in range(0, len(query), DIRECT):
-            part = slice(at, at + DIRECT)
-            values[part] = self.measure.direct(queries[query[part]], wide(self.nodes[place[part]]))
+        for part in blocks(len(query), DIRECT):
+            values[part] = self.measure.direct(queries[query[part]], wide(self.nodes[position[part]]))
         return values
 
 
 class Best:
-    """The k nearest of each query so far: `places` and `values` (Q, k), in order; -1 and infinity where none is yet."""
+    """The k best answers to each query so far: `positions` and `values` (Q, k), sorted; -1 and infinity for none."""
 
     def __init__(self, queries: int, k: int) -> None:
-        self.places = np.full((queries, k), -1, dtype=np.int64)
+        self.positions = np.full((queries, k), -1, dtype=np.int64)
         self.values = np.full((queries, k), np.inf)
 
-    def border(self) -> Values:
-        """(Q,) what a node must be nearer than."""
+    def threshold(self) -> Values:
+        """(Q,) dissimilarity above which a node cannot be among the k best."""
         return self.values[:, -1]
 
-    def is_open(self) -> bool:
-        """Whether a query still takes any node."""
-        return bool(np.isinf(self.border()).any())
-
-    def add(self, query: Places, place: Places, value: Values) -> None:
-        """Take in pairs of a query and a node; a later node does not displace an earlier one that is as near."""
+    def add(self, query: Positions, position: Positions, value: Values) -> None:
+        """Add pairs of a query and a node with their dissimilarity; on a tie the earlier position wins."""
         if not len(query):
             return
-        count, k = self.places.shape
-        old = self.places >= 0
+        count, k = self.positions.shape
+        old = self.positions >= 0
         queries = np.concatenate([np.nonzero(old)[0], query])
-        places, values = np.concatenate([self.places[old], place]), np.concatenate([self.values[old], value])
-        order = np.lexsort((places, values, queries))
-        queries, places, values = queries[order], places[order], values[order]
+        positions, values = np.concatenate([self.positions[old], position]), np.concatenate([self.values[old], value])
+        order = np.lexsort((positions, values, queries))
+        queries, positions, values = queries[order], positions[order], values[order]
         rank = np.arange(len(queries)) - np.searchsorted(queries, np.arange(count))[queries]
         kept = rank < k
-        self.places[queries[kept], rank[kept]] = places[kept]
+        self.positions[queries[kept], rank[kept]] = positions[kept]
         self.values[queries[kept], rank[kept]] = values[kept]
 
 
 def checked_count(k: int) -> int:
-    """A number of answers that can be asked for."""
+    """Return k, or raise InputError unless it is a whole number of at least 1."""
     if not isinstance(k, int | np.integer) or k < 1:
         raise InputError(f"must be a whole number of at least 1, not {k!r}", option="k")
     return int(k)
 
 
 def wide(gaussian: Gaussian) -> Gaussian:
-    """The same in float64."""
+    """The same Gaussians in float64."""
     variance = None if gaussian.variance is None else np.asarray(gaussian.variance, dtype=np.float64)
     return Gaussian(np.asarray(gaussian.mean, dtype=np.float64), variance)
 
 
-def _overflowing() -> np.errstate:
-    """What is too large for float32 has an infinite error, and is compared by the direct form."""
+def _allow_overflow() -> np.errstate:
+    """Values that overflow float32 get an infinite error, and are then compared by the direct formula."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def _queries(left: Factor) -> npt.NDArray[np.float32]:
+def _query_rows(left: Factor) -> npt.NDArray[np.float32]:
     return _rounded(np.column_stack([left.vector, left.bias, np.ones_like(left.bias)]))
 
 
 def _rounded(rows: Values) -> npt.NDArray[np.float32]:
-    with _overflowing():
+    with _allow_overflow():
         return rows.astype(np.float32)
 
 
 def _lengths(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    with _overflowing():
+    with _allow_overflow():
         return np.asarray(np.sqrt(np.einsum("rf,rf->r", rows, rows)))
 
 
 def _kth_smallest(values: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.floating]:
-    """(Q,) of each row; infinity where a row is shorter."""
+    """(Q,) the k-th smallest value of each row; infinity where a row is shorter."""
     if values.shape[1] < k:
         return np.full(len(values), np.inf)
     return np.partition(values, k - 1, axis=1)[:, k - 1]
 
 
-def _left_out(
-    shape: tuple[int, ...],
-    start: int,
-    exclude: Sequence[Places | Sequence[int]] | None,
-    among: npt.NDArray[np.bool_] | None,
+def _excluded(
+    shape: tuple[int, ...], start: int, exclude: Exclusions | None, among: npt.NDArray[np.bool_] | None
 ) -> npt.NDArray[np.bool_]:
-    """Pairs of a block that are no answers: (Q, b), or (1, 1) where that does not depend on the pair."""
+    """Which pairs of a block are no answers: (Q, b), or (1, 1) where nothing is excluded."""
     if exclude is None and among is None:
         return np.zeros((1, 1), dtype=np.bool_)
     end = start + shape[1]
-    out = np.zeros(shape, dtype=np.bool_)
+    excluded = np.zeros(shape, dtype=np.bool_)
     if among is not None:
-        out |= ~among[start:end]
+        excluded |= ~among[start:end]
     for query, nodes in enumerate([] if exclude is None else exclude):
         here = np.asarray(nodes, dtype=np.int64)
-        out[query, here[(here >= start) & (here < end)] - start] = True
-    return out
+        excluded[query, here[(here >= start) & (here < end)] - start] = True
+    return excluded

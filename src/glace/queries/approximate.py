@@ -15,7 +15,7 @@ import numpy.typing as npt
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.search import Best, Places, Values, checked_count, wide
+from glace.gaussian.search import Best, Positions, Values, checked_count, wide
 from glace.rng import Streams
 
 LINKS, BREADTH = 32, 100
@@ -75,8 +75,8 @@ class Index:
         return graph
 
     def nearest_to(
-        self, queries: Embedding, k: int = 10, exclude: Sequence[Places | Sequence[int]] | None = None
-    ) -> tuple[Places, Values]:
+        self, queries: Embedding, k: int = 10, exclude: Sequence[Positions | Sequence[int]] | None = None
+    ) -> tuple[Positions, Values]:
         """Positions and dissimilarities (Q, k) as `Embedding.nearest_to` gives them, but for what was not found."""
         k, source = checked_count(k), queries.roles_by(self.measure, self.by).source
         parts = [
@@ -87,8 +87,8 @@ class Index:
         return places, self.roles.scale * values
 
     def _found(
-        self, queries: Gaussian, k: int, exclude: Sequence[Places | Sequence[int]] | None
-    ) -> tuple[Places, Values]:
+        self, queries: Gaussian, k: int, exclude: Sequence[Positions | Sequence[int]] | None
+    ) -> tuple[Positions, Values]:
         left_out = [] if exclude is None else [np.asarray(each, dtype=np.int64) for each in exclude]
         wanted = max(self.candidates, k) + max((len(each) for each in left_out), default=0)
         proposed = self._proposed(queries, min(wanted, len(self.nodes)))
@@ -99,9 +99,9 @@ class Index:
         best = Best(len(proposed), min(k, len(self.nodes)))
         own, others = wide(queries), wide(self.roles.target[place])
         best.add(query, place, np.asarray(self.measure.direct(own[query], others)))
-        return best.places, best.values
+        return best.positions, best.values
 
-    def _proposed(self, queries: Gaussian, count: int) -> Places:
+    def _proposed(self, queries: Gaussian, count: int) -> Positions:
         faiss = _faiss()
         wanted = faiss.SearchParametersHNSW(efSearch=count)
         with _Threads(faiss, self.n_jobs):
@@ -129,9 +129,9 @@ class Indices:
         self,
         queries: Embedding,
         k: int,
-        exclude: Sequence[Places | Sequence[int]],
+        exclude: Sequence[Positions | Sequence[int]],
         among: npt.NDArray[np.bool_] | None = None,
-    ) -> tuple[Places, Values]:
+    ) -> tuple[Positions, Values]:
         """As `Index.nearest_to`, among the nodes that are True in `among` (n,), or among all."""
         if among is not None and not among.any():
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))

@@ -1,94 +1,109 @@
-"""How certain an embedding is of each node: its rank among the training nodes.
+"""Certainty: how well a model knows each node, as a rank among the training nodes.
 
-A node the encoder knows nothing of stands where all stand on average. The further its mean is from there, measured in
-widths of common Gaussians, and the more attributes and edges it has, the more certain its place:
+An encoder that knows nothing of a node puts it at the mean of all nodes. The further its mean is from there, in units of
+the usual width of a Gaussian, and the more attributes and edges it has, the more certain its place is:
 
     certainty = |(mean - center) / width|^2 * (1 + attributes)^0.2 * (1 + edges)^0.3
 
-as a rank, the share of training nodes that are less certain. docs/concepts.md has what it was measured by, and why it
-is not the variance.
+as a rank: the share of training nodes that are less certain. docs/concepts.md has the measurements behind the formula,
+and why certainty is not the variance.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from glace.blocks import blocks
 from glace.errors import FormatError
 from glace.gaussian.dissimilarity import Gaussian
+from glace.graph.graph import Graph
+from glace.graph.node_types import NodeAttributes
+from glace.sparse import nonzeros_per_row
 from glace.storage.container import Arrays
 
 ATTRIBUTES, EDGES = 0.2, 0.3
-"""Powers of the evidence. With none, one node in two is more certain when half of its edges are removed; with 1, having
-edges is all that counts, and the nodes with many are those that are hard to tell from others."""
+"""Exponents of the evidence. With 0, every second node is more certain when half of its edges are removed; with 1, only
+edges count, and nodes with many edges are the ones that are hard to tell from others."""
 SAMPLE = 100_000
-"""Nodes looked at, evenly apart, to know what all are like."""
+"""Nodes, evenly spaced, that the reference statistics are computed from."""
 STEPS = 1000
 ROWS = 1 << 16
-LEAST = 1e-30
+SMALLEST = 1e-30
 
 Numbers = npt.NDArray[np.float64]
+Matrix = sp.csr_array | npt.NDArray[np.float32]
 EvidenceCounts = Callable[[slice], Numbers]
-"""How much is known of some nodes, (rows,), as `evidence` tells; asked for in blocks, as the nodes may be many."""
-Allocator = Callable[[tuple[int, ...], Any], Any]
-"""What gives an array of a shape and a type to write to."""
+"""Gives the `evidence` (rows,) of a slice of nodes; a function, because there may be more nodes than memory holds."""
+Allocator = Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[np.float32]]
+"""Allocates an array of the given shape and dtype: `np.empty`, or one on disk."""
 
 
 def evidence(attributes: npt.NDArray[np.integer], edges: npt.NDArray[np.integer] | int) -> Numbers:
-    """(n,) how much is known of nodes that have so many attributes and edges, on the scale of a logarithm."""
+    """(n,) logarithm of the evidence for nodes with these numbers of attributes and edges."""
     return np.asarray(ATTRIBUTES * np.log1p(attributes) + EDGES * np.log1p(edges))
 
 
-def ascending(quantiles: Numbers) -> tuple[Numbers, Numbers]:
-    """Distinct quantiles, and the share of what lies below each: equals have none below them but the others'."""
-    places, first = np.unique(quantiles, return_index=True)
-    return places, np.linspace(0, 1, len(quantiles))[first]
+def graph_evidence(graph: Graph) -> EvidenceCounts:
+    """Evidence for the nodes of a graph, from their attributes (or identity, without attributes) and edges."""
+    neighbors, attributes = graph.neighborhoods(), graph.by_type()
+    return lambda rows: evidence(attributes.nonzeros(rows), nonzeros_per_row(neighbors, rows))
+
+
+def attribute_evidence(attributes: NodeAttributes) -> EvidenceCounts:
+    """Evidence for new nodes, which have attributes but no edges."""
+    return lambda rows: evidence(attributes.nonzeros(rows), 0)
+
+
+def share_below(values: Numbers, quantiles: Numbers) -> Numbers:
+    """The share of a population below each value, given the population's quantiles; ties count as not below."""
+    distinct, first = np.unique(quantiles, return_index=True)
+    return np.interp(values, distinct, np.linspace(0, 1, len(quantiles))[first])
 
 
 @dataclass(frozen=True, eq=False)
 class CertaintyModel:
-    """What the training nodes are like: the mean (L,) of their means and variances, and of their certainty the
-    quantiles (STEPS + 1,), ascending."""
+    """Statistics of the training nodes: mean of their means (L,), mean of their variances (L,), and quantiles
+    (STEPS + 1,) of the logarithm of their certainty."""
 
     center: Numbers
     width: Numbers
     quantiles: Numbers
 
     @classmethod
-    def of(cls, nodes: Gaussian, known: EvidenceCounts) -> "CertaintyModel":
-        """From all training nodes."""
-        some = slice(None, None, -(-len(nodes.mean) // SAMPLE))
-        mean = np.asarray(nodes.mean[some], dtype=np.float64)
+    def fit(cls, nodes: Gaussian, evidence: EvidenceCounts) -> "CertaintyModel":
+        """Compute the statistics from the training nodes."""
+        sample = slice(None, None, -(-len(nodes.mean) // SAMPLE))
+        mean = np.asarray(nodes.mean[sample], dtype=np.float64)
         width = np.ones(mean.shape[1])
         if nodes.variance is not None:
-            width = np.asarray(nodes.variance[some], dtype=np.float64).mean(axis=0)
+            width = np.asarray(nodes.variance[sample], dtype=np.float64).mean(axis=0)
         start = cls(mean.mean(axis=0), width, np.zeros(STEPS + 1))
-        found = start.standing(nodes[some]) + known(some)
-        return cls(start.center, width, np.quantile(found, np.linspace(0, 1, STEPS + 1)))
+        certainty = start.distance(nodes[sample]) + evidence(sample)
+        return cls(start.center, width, np.quantile(certainty, np.linspace(0, 1, STEPS + 1)))
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, width: int) -> "CertaintyModel":
-        """From arrays by the names of the fields, for means of this width."""
-        parts = [arrays[name] for name in ("center", "width", "quantiles")]
-        if [part.shape for part in parts] != [(width,), (width,), (STEPS + 1,)]:
-            raise FormatError("what the training nodes are like does not fit the embedding")
-        if not all(np.isfinite(part).all() for part in parts) or not (parts[1] > 0).all():
-            raise FormatError("what the training nodes are like must be finite, and widths above 0")
-        return cls(*parts)
+        """The model of arrays named like the fields, for means with `width` dimensions."""
+        values = [arrays[name] for name in ("center", "width", "quantiles")]
+        if [value.shape for value in values] != [(width,), (width,), (STEPS + 1,)]:
+            raise FormatError("the statistics behind the certainty do not fit the embedding")
+        if not all(np.isfinite(value).all() for value in values) or not (values[1] > 0).all():
+            raise FormatError("the statistics behind the certainty must be finite, with widths above 0")
+        return cls(*values)
 
-    def standing(self, nodes: Gaussian) -> Numbers:
-        """(n,) logarithm of the squared distance of the means from the center, in widths."""
+    def distance(self, nodes: Gaussian) -> Numbers:
+        """(n,) logarithm of the squared distance of the means from the center, in units of the width."""
         gap = np.asarray(nodes.mean, dtype=np.float64) - self.center
-        return np.asarray(np.log((gap * gap / self.width).sum(axis=1) + LEAST))
+        return np.asarray(np.log((gap * gap / self.width).sum(axis=1) + SMALLEST))
 
-    def certainty(self, nodes: Gaussian, known: EvidenceCounts, room: Allocator = np.empty) -> npt.NDArray[np.float32]:
-        """(n,) ranks from 0 to 1, in an array that `room` gives."""
-        ranks: npt.NDArray[np.float32] = room((len(nodes.mean),), np.float32)
-        places, shares = ascending(self.quantiles)
+    def certainty(
+        self, nodes: Gaussian, evidence: EvidenceCounts, allocate: Allocator = np.empty
+    ) -> npt.NDArray[np.float32]:
+        """(n,) certainties from 0 to 1, in an array from `allocate`."""
+        ranks = allocate((len(nodes.mean),), np.float32)
         for rows in blocks(len(ranks), ROWS):
-            found = self.standing(nodes[rows]) + known(rows)
-            ranks[rows] = np.interp(found, places, shares)
+            ranks[rows] = share_below(self.distance(nodes[rows]) + evidence(rows), self.quantiles)
         return ranks

@@ -1,160 +1,251 @@
-"""The most probable missing edges: of one node, or of a whole graph without a look at all its pairs."""
+"""The most probable missing edges: of one node, or of a whole graph without comparing all pairs."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from glace.gaussian.embedding import Embedding
-from glace.gaussian.search import Places, Values, checked_count
+from glace.blocks import blocks
+from glace.errors import InputError
+from glace.gaussian.embedding import Embedding, ids_at
+from glace.gaussian.search import Positions, Values, checked_count
+from glace.gaussian.tables import Column, Table
+from glace.graph.graph import Graph
 from glace.ids import NodeId
+from glace.queries.approximate import Indices
+from glace.queries.neighbors import names_at
 
 FIRST_K = 8
-"""Answers asked for of each node at first; nodes that may have more among the best are asked again for four times as
-many."""
+"""Answers requested for each node at first; nodes that may have more among the best get four times as many."""
 NODES = 4096
-"""Nodes asked at a time, between two reports of progress."""
+"""Nodes per search, between two reports of progress."""
 
 Among = npt.NDArray[np.bool_]
-Search = Callable[[Embedding, int, list[Places], Among | None], tuple[Places, Values]]
-"""Like `Embedding.nearest_to`: queries, k, what is no answer to each, and (n,) what may be one to all of them."""
+Search = Callable[[Embedding, int, list[Positions], Among | None], tuple[Positions, Values]]
+"""Like `Embedding.nearest_to`: queries, k, excluded positions for each query, and which nodes (n,) can be answers."""
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Links(Table):
+    """Missing edges, most probable first.
+
+    Attributes
+    ----------
+    source, target : ndarray
+        Ids of the two nodes.
+    source_type, target_type : ndarray, optional
+        Their node types, if the graph has types.
+    dissimilarity : ndarray of float
+        From source to target.
+    probability : ndarray of float
+        Of an edge, for a population with as many edges as non-edges.
+    certainty : ndarray of float, optional
+        Mean certainty of the two nodes.
+    """
+
+    source: Column
+    target: Column
+    source_type: Column | None
+    target_type: Column | None
+    dissimilarity: npt.NDArray[np.float64]
+    probability: npt.NDArray[np.float64]
+    certainty: npt.NDArray[np.float32] | None
 
 
 class Pairs(NamedTuple):
-    """Pairs of positions (P, 2) and how unlike they are (P,), the likeliest edges first."""
+    """Pairs of positions (P, 2) and their dissimilarities (P,), the smallest first."""
 
-    places: Places
+    positions: Positions
     dissimilarities: Values
 
 
-class Types(NamedTuple):
-    """Which types of nodes may be joined: node i is of type `codes[i]` (n,), and of none where that is -1.
+def links(
+    embedding: Embedding,
+    graph: Graph | None,
+    node: NodeId | None = None,
+    k: int = 100,
+    *,
+    node_type: str | None = None,
+    approximate: bool = False,
+    progress: Progress | None = None,
+) -> Links:
+    """Find the k most probable edges that a graph does not have.
 
-    `allowed` (T + 1, T + 1) says whether an edge may lead from the type of the row to that of the column, and `names`
-    what they are called; the last is of nodes without one, so that the code -1 leads there.
+    Parameters
+    ----------
+    embedding : Embedding
+        The nodes.
+    graph : Graph or None
+        Edges and node types of the same nodes in the same order. In a graph with node types, only pairs of types that
+        some edge connects are candidates, in the direction of the edge unless the measure is symmetric.
+    node : str or int, optional
+        Only edges of this node.
+    k : int
+        Number of edges.
+    node_type : str, optional
+        Only edges to nodes of this type or, without `node`, edges with at least one end of this type.
+    approximate : bool
+        Search with an index (needs faiss), which is faster and misses a few.
+    progress : callable, optional
+        Is called with the share of the nodes searched so far.
+
+    Returns
+    -------
+    Links
+        At most k rows, most probable first.
+    """
+    if graph is None:
+        raise InputError("the model keeps no edges, as its graph is too large; give the known edges", option=None)
+    if graph.ids != embedding.ids:
+        raise InputError("the known edges must have the nodes of the model, in the same order")
+    known = graph.known_edges(embedding.measure.symmetric)
+    position = None if node is None else embedding.ids.position(node)
+    types = link_types(graph, embedding.measure.symmetric, node_type, position)
+    search = Indices(embedding).nearest_to if approximate else None
+    if position is None:
+        found = likely_links(embedding, known, k, search, progress, types)
+    else:
+        found = links_of(embedding, known, position, k, search, types)
+    ends = found.positions.T
+    return Links(
+        *(ids_at(embedding.ids, column) for column in ends),
+        *(names_at(graph.node_types, column) for column in ends),
+        found.dissimilarities,
+        embedding.probabilities(found.dissimilarities),
+        None if embedding.certainty is None else embedding.certainty[found.positions].mean(axis=1),
+    )
+
+
+class LinkTypes(NamedTuple):
+    """Which node types edges may connect: node i has the type `codes[i]` (n,), or none if that is -1.
+
+    `allowed` (T + 1, T + 1) says whether an edge may lead from the type of the row to that of the column. The last row
+    and column stand for nodes without a type, so that the code -1 selects them.
     """
 
     codes: npt.NDArray[np.integer]
     names: tuple[str | None, ...]
     allowed: npt.NDArray[np.bool_]
 
-    def leading_to(self, kind: int) -> "Types":
+    def leading_to(self, code: int) -> "LinkTypes":
         """Only edges to this type."""
-        return self._replace(allowed=self.allowed & (np.arange(len(self.names)) == kind))
+        return self._replace(allowed=self.allowed & (np.arange(len(self.names)) == code))
 
-    def with_end(self, kind: int) -> "Types":
+    def with_end(self, code: int) -> "LinkTypes":
         """Only edges from or to this type."""
-        own = np.arange(len(self.names)) == kind
+        own = np.arange(len(self.names)) == code
         return self._replace(allowed=self.allowed & (own | own[:, None]))
 
-    def of(self, nodes: Places) -> list[str | None]:
-        """What the types of these nodes are called."""
-        return [self.names[code] for code in self.codes[nodes].tolist()]
 
+def link_types(
+    graph: Graph, symmetric: bool, node_type: str | None = None, position: int | None = None
+) -> LinkTypes | None:
+    """The pairs of node types that edges of the graph connect; None if nodes have no types.
 
-class Links(NamedTuple):
-    """Missing edges by columns: ids, dissimilarity, probability and, if known, certainty, the mean of both ends'.
-
-    Where nodes have types, those of both ends.
+    With `node_type`, only edges from the node at `position` to that type or, without a position, edges with an end of it.
     """
-
-    source: list[NodeId]
-    target: list[NodeId]
-    dissimilarity: npt.NDArray[np.float64]
-    probability: npt.NDArray[np.float64]
-    certainty: npt.NDArray[np.float32] | None
-    source_type: list[str | None] | None = None
-    target_type: list[str | None] | None = None
-
-    @classmethod
-    def of(cls, embedding: Embedding, pairs: Pairs, types: Types | None = None) -> "Links":
-        """From positions."""
-        ends = [[embedding.ids[place] for place in column] for column in pairs.places.T.tolist()]
-        certainty = None if embedding.certainty is None else embedding.certainty[pairs.places].mean(axis=1)
-        far = pairs.dissimilarities
-        kinds = (None, None) if types is None else (types.of(column) for column in pairs.places.T)
-        return cls(ends[0], ends[1], far, embedding.probabilities(far), certainty, *kinds)
+    if graph.node_types is None:
+        if node_type is not None:
+            raise InputError(f"no type {node_type!r}; the graph has none")
+        return None
+    joined = graph.joined_types(symmetric)
+    assert joined is not None
+    types = LinkTypes(graph.node_types.codes, (*graph.node_types.names, None), joined)
+    if node_type is None:
+        return types
+    code = graph.node_types.code_of(node_type, "type")
+    if position is None:
+        types = types.with_end(code)
+        if not types.allowed.any():
+            raise InputError(f"no node of type {node_type!r} has an edge, so no links are proposed")
+        return types
+    types, own = types.leading_to(code), types.codes[position]
+    if not types.allowed[own].any():
+        source = "nodes without a type" if own < 0 else f"type {types.names[own]!r}"
+        raise InputError(
+            f"no edge leads from {source} to type {node_type!r}, so no such links are proposed; leave the type out to "
+            "see other links of this node"
+        )
+    return types
 
 
 def likely_links(
     embedding: Embedding,
     known: sp.csr_array,
-    top: int,
+    k: int,
     search: Search | None = None,
-    progress: Callable[[float], None] | None = None,
-    types: Types | None = None,
+    progress: Progress | None = None,
+    types: LinkTypes | None = None,
 ) -> Pairs:
-    """The `top` most probable edges that are not `known` (n, n), in the whole graph; with `types` those allowed.
+    """The k most probable edges of the whole graph that are not `known` (n, n) and that `types` allows.
 
-    Exact with an exact search, which is the default: a node whose last answer could still be among the best is asked
-    for more. Where the measure is symmetric a pair comes once, the smaller position first; equals in the order of
-    positions. There, what types are allowed must not depend on the direction.
+    Exact if `search` is, which is the default: nodes whose last answer could still be among the best are searched
+    again with a larger k. With a symmetric measure a pair comes once, the smaller position first; `types` must then be
+    symmetric. Ties are in the order of positions.
     """
     assert types is None or not embedding.measure.symmetric or (types.allowed == types.allowed.T).all()
-    asked, k, best = (
-        np.arange(len(embedding)),
-        FIRST_K,
-        _Best(checked_count(top), embedding.measure.symmetric),
-    )
-    done = 0
-    while len(asked):
-        again = []
-        for start in range(0, len(asked), NODES):
-            nodes = asked[start : start + NODES]
-            places, far = missing(embedding, known, nodes, k, search, types)
-            best.add(nodes, places, far)
-            # A node that has given all it has is not asked again, nor one whose last answer is beyond the best.
-            more = (places[:, -1] >= 0) & (places.shape[1] == k) & (far[:, -1] <= best.border())
-            again.append((nodes[more], far[more, -1]))
+    remaining, node_k, done = np.arange(len(embedding)), FIRST_K, 0
+    best = _BestPairs(checked_count(k), embedding.measure.symmetric)
+    while len(remaining):
+        unfinished = []
+        for part in blocks(len(remaining), NODES):
+            nodes = remaining[part]
+            positions, values = links_of_each(embedding, known, nodes, node_k, search, types)
+            best.add(nodes, positions, values)
+            # A node is finished if it has no more answers, or if its last one is worse than the k best.
+            more = (positions[:, -1] >= 0) & (positions.shape[1] == node_k) & (values[:, -1] <= best.threshold())
+            unfinished.append((nodes[more], values[more, -1]))
             done += len(nodes)
             if progress:
                 progress(min(done / len(embedding), 1.0))
-        candidates, last = (np.concatenate(each) for each in zip(*again, strict=True))
-        asked, k = candidates[last <= best.border()], 4 * k
-    return best.pairs()
+        candidates, last = (np.concatenate(column) for column in zip(*unfinished, strict=True))
+        remaining, node_k = candidates[last <= best.threshold()], 4 * node_k
+    return Pairs(best.positions, best.values)
 
 
 def links_of(
     embedding: Embedding,
     known: sp.csr_array,
     node: int,
-    top: int,
-    search: Search | None = None,
-    types: Types | None = None,
-) -> Pairs:
-    """The `top` most probable edges of the node at this position that are not `known`, by the same rules."""
-    places, far = missing(embedding, known, np.array([node]), checked_count(top), search, types)
-    found = places[0] >= 0
-    return Pairs(np.column_stack([np.full(found.sum(), node), places[0][found]]), far[0][found])
-
-
-def missing(
-    embedding: Embedding,
-    known: sp.csr_array,
-    nodes: Places,
     k: int,
     search: Search | None = None,
-    types: Types | None = None,
-) -> tuple[Places, Values]:
-    """Positions and dissimilarities (N, k) of the likeliest nodes that each is not joined to, as in `nearest_to`."""
+    types: LinkTypes | None = None,
+) -> Pairs:
+    """The k most probable missing edges of the node at this position, by the rules of `likely_links`."""
+    positions, values = links_of_each(embedding, known, np.array([node]), checked_count(k), search, types)
+    found = positions[0] >= 0
+    return Pairs(np.column_stack([np.full(found.sum(), node), positions[0][found]]), values[0][found])
+
+
+def links_of_each(
+    embedding: Embedding,
+    known: sp.csr_array,
+    nodes: Positions,
+    k: int,
+    search: Search | None = None,
+    types: LinkTypes | None = None,
+) -> tuple[Positions, Values]:
+    """Positions and dissimilarities (N, k) of the most probable missing edges of each node, as in `nearest_to`."""
     find, k = search or _exact(embedding), min(k, len(embedding))
-    exclude = [no_answer(known, node) for node in nodes.tolist()]
+    exclude = [_no_answers(known, node) for node in nodes.tolist()]
     if types is None:
         return find(embedding.take(nodes), k, exclude, None)
-    places, far = np.full((len(nodes), k), -1, np.int64), np.full((len(nodes), k), np.inf)
+    positions, values = np.full((len(nodes), k), -1, np.int64), np.full((len(nodes), k), np.inf)
     codes = types.codes[nodes]
-    # What may be an answer is the same for all nodes of a type, which are asked at once.
+    # All nodes of a type have the same possible answers, so they are searched together.
     for code in np.unique(codes).tolist():
         rows, among = np.flatnonzero(codes == code), types.allowed[code][types.codes]
-        found, near = find(embedding.take(nodes[rows]), k, [exclude[row] for row in rows], among)
-        places[rows, : found.shape[1]], far[rows, : near.shape[1]] = found, near
-    return places, far
+        found = find(embedding.take(nodes[rows]), k, [exclude[row] for row in rows], among)
+        positions[rows, : found[0].shape[1]], values[rows, : found[1].shape[1]] = found
+    return positions, values
 
 
-def no_answer(known: sp.csr_array, node: int) -> Places:
-    """The node itself and those it is joined to."""
+def _no_answers(known: sp.csr_array, node: int) -> Positions:
+    """The node itself and the nodes it has an edge to."""
     return np.append(known.indices[known.indptr[node] : known.indptr[node + 1]], node).astype(np.int64)
 
 
@@ -162,32 +253,28 @@ def _exact(embedding: Embedding) -> Search:
     return lambda queries, k, exclude, among: embedding.nearest_to(queries, k, exclude=exclude, among=among)
 
 
-class _Best:
-    """The best pairs so far."""
+class _BestPairs:
+    """The k best pairs so far."""
 
-    def __init__(self, top: int, symmetric: bool) -> None:
-        self.top, self.symmetric = top, symmetric
-        self.places, self.far = np.empty((0, 2), np.int64), np.empty(0)
+    def __init__(self, k: int, symmetric: bool) -> None:
+        self.k, self.symmetric = k, symmetric
+        self.positions, self.values = np.empty((0, 2), np.int64), np.empty(0)
 
-    def add(self, nodes: npt.NDArray[np.int64], places: Places, far: Values) -> None:
-        if not places.shape[1]:
+    def add(self, nodes: Positions, positions: Positions, values: Values) -> None:
+        """Add the answers (N, k) of some nodes."""
+        if not positions.shape[1]:
             return
-        row, rank = np.nonzero(places >= 0)
-        pairs = np.column_stack([nodes[row], places[row, rank]])
+        row, rank = np.nonzero(positions >= 0)
+        pairs = np.column_stack([nodes[row], positions[row, rank]])
         if self.symmetric:
             pairs = np.sort(pairs, axis=1)
-        self._keep(np.concatenate([self.places, pairs]), np.concatenate([self.far, far[row, rank]]))
-
-    def _keep(self, pairs: Places, far: Values) -> None:
-        # A pair is found from both its ends, and anew where a node is asked again.
+        pairs, values = np.concatenate([self.positions, pairs]), np.concatenate([self.values, values[row, rank]])
+        # A pair is found from both of its ends, and again if a node is searched again.
         _, first = np.unique(pairs, axis=0, return_index=True)
-        pairs, far = pairs[first], far[first]
-        order = np.lexsort((pairs[:, 1], pairs[:, 0], far))[: self.top]
-        self.places, self.far = pairs[order], far[order]
+        pairs, values = pairs[first], values[first]
+        order = np.lexsort((pairs[:, 1], pairs[:, 0], values))[: self.k]
+        self.positions, self.values = pairs[order], values[order]
 
-    def border(self) -> float:
-        """What is further away is not among the best."""
-        return float(self.far[-1]) if len(self.far) >= self.top else np.inf
-
-    def pairs(self) -> Pairs:
-        return Pairs(self.places, self.far)
+    def threshold(self) -> float:
+        """Dissimilarity above which a pair cannot be among the best."""
+        return float(self.values[-1]) if len(self.values) >= self.k else np.inf

@@ -12,14 +12,15 @@ from glace.config.config import Config, ModelConfig
 from glace.config.encoders import Identity
 from glace.errors import InputError
 from glace.fitted.history import Listener, Progress
+from glace.gaussian.embedding import PlattScaling
 from glace.graph.graph import Graph
 from glace.graph.node_types import NodeType
 from glace.graph.split import HeldOut, hold_out
-from glace.metrics import Calibration, PlattScaling, calibrated, cross_calibrated
 from glace.model.input_layers import InputShape
 from glace.model.inputs import NodeInputs
 from glace.model.network import Network
 from glace.model.node_types import kinds_of
+from glace.queries.calibration import Calibration, cross_validated_calibration, fit_platt_scaling
 from glace.sampling.edges import EdgeSampler
 from glace.training.loop import Trainer, total_steps
 from glace.training.selection import (
@@ -112,7 +113,7 @@ class TrainingTask:
         if self.validation is None:
             return as_trained, None
         far, truth = -self.validation.near(trainer.network, trainer.inputs), self.validation.truth
-        return calibrated(far, truth) or as_trained, cross_calibrated(far, truth)
+        return fit_platt_scaling(far, truth) or as_trained, cross_validated_calibration(far, truth)
 
     def trainer(self, settings: Config) -> Trainer:
         """A run from the start, with settings that leave nothing open."""

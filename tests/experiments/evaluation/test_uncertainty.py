@@ -28,9 +28,9 @@ from glace.experiments.evaluation.uncertainty import (
     uncertainty,
 )
 from glace.gaussian.dissimilarity import Gaussian
+from glace.gaussian.embedding import PlattScaling
 from glace.graph.split import HeldOut
 from glace.ids import NodeIds
-from glace.metrics import PlattScaling
 from glace.records import Record
 
 
@@ -275,7 +275,7 @@ def test_certainty_that_marks_errors_is_found_out():
     embedding, held_out = marked(honest=True)
     assert embedding.variance is not None
     ranks = np.argsort(np.argsort(-embedding.variance[:, 0])) / len(embedding)
-    certain = replace(embedding, certainty=ranks.astype(np.float32), odds=PlattScaling(0.25, 4.0))
+    certain = replace(embedding, certainty=ranks.astype(np.float32), platt_scaling=PlattScaling(0.25, 4.0))
     found = certainty_scores(certain, held_out, generator())
     halves = found["error_of_halves"]
     assert halves["certain_nodes"] == 0 < 0.1 < halves["uncertain_nodes"]

@@ -7,10 +7,11 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.experiments.splits import Split, reversed_in_training
-from glace.gaussian.embedding import Embedding
+from glace.gaussian.embedding import UNCALIBRATED, Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
-from glace.metrics import UNCALIBRATED, LinkScores, judged, link_scores
+from glace.metrics import LinkScores, link_scores
+from glace.queries.calibration import calibration_of
 
 
 def link_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
@@ -46,8 +47,8 @@ def link_values(embedding: Embedding, split: Split) -> dict[str, Any]:
     far, truth = embedding.dissimilarities_at(split.test.pairs()), split.test.truth()
     values: dict[str, Any] = _named(link_scores(-far, truth))
     values["validation_auc"] = link_prediction(embedding, split.validation).auc
-    if embedding.odds != UNCALIBRATED:
-        worth = judged(embedding.probabilities(far), truth)
+    if embedding.platt_scaling != UNCALIBRATED:
+        worth = calibration_of(embedding.probabilities(far), truth)
         values |= {
             "brier": worth.brier,
             "calibration_error": worth.error,

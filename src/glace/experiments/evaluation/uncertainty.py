@@ -120,7 +120,7 @@ def spread_correlations(embedding: Embedding, graph: Graph) -> dict[str, float]:
     the entropy of these, `_in_2_hops` the same of all that 1 or 2 steps lead to, but for the node itself.
     There a node counts once for each way that leads to it. NaN where either side does not vary.
     """
-    spread = embedding.spread()
+    spread = embedding.mean_log_variance()
     if len(spread) != graph.num_nodes:
         raise InputError(f"{len(spread):,} Gaussians for a graph of {graph.num_nodes:,} nodes; give one for each")
     links = _links(graph)
@@ -182,7 +182,7 @@ def _by_spread(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """An order (P,) of the pairs from narrow to wide; how near each is; and its spread."""
     pairs = held_out.pairs()
-    spread = embedding.spread()[pairs].mean(axis=1)
+    spread = embedding.mean_log_variance()[pairs].mean(axis=1)
     return _narrow_first(spread, generator), -embedding.dissimilarities_at(pairs), spread
 
 

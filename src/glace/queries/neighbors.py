@@ -1,0 +1,143 @@
+"""Neighbours of nodes and scores of pairs, as tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from glace.categories import Categories
+from glace.errors import InputError
+from glace.gaussian.embedding import Embedding, ids_at
+from glace.gaussian.search import Positions
+from glace.gaussian.tables import Column, Neighbors, Table
+from glace.graph.graph import Graph
+from glace.ids import NodeId
+from glace.sparse import row_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairScores(Table):
+    """Scores of pairs of nodes, from the source to the target.
+
+    Attributes
+    ----------
+    source, target : ndarray
+        Ids of the pair.
+    dissimilarity : ndarray of float
+        From source to target.
+    variance_term : ndarray of float
+        The part of the dissimilarity that comes from unequal variances; the rest comes from distance.
+    probability : ndarray of float
+        Of an edge, for a population with as many edges as non-edges.
+    certainty : ndarray of float, optional
+        Mean certainty of the two nodes.
+    """
+
+    source: Column
+    target: Column
+    dissimilarity: npt.NDArray[np.float64]
+    variance_term: npt.NDArray[np.float64]
+    probability: npt.NDArray[np.float64]
+    certainty: npt.NDArray[np.float32] | None
+
+
+def pair_scores(embedding: Embedding, pairs: Sequence[tuple[NodeId, NodeId]]) -> PairScores:
+    """Scores of pairs of ids."""
+    return pair_scores_at(embedding, embedding.positions_of(pairs))
+
+
+def pair_scores_at(embedding: Embedding, pairs: Positions) -> PairScores:
+    """Scores of pairs of positions (P, 2)."""
+    dissimilarity = embedding.dissimilarities_at(pairs)
+    return PairScores(
+        ids_at(embedding.ids, pairs[:, 0]),
+        ids_at(embedding.ids, pairs[:, 1]),
+        dissimilarity,
+        embedding.variance_terms_at(pairs),
+        embedding.probabilities(dissimilarity),
+        None if embedding.certainty is None else embedding.certainty[pairs].mean(axis=1),
+    )
+
+
+def neighbors(
+    embedding: Embedding,
+    graph: Graph | None,
+    node: NodeId | Sequence[NodeId] | Embedding,
+    k: int = 10,
+    *,
+    by: str = "edge",
+    measure: str | None = None,
+    exclude_known: bool = False,
+    label: str | None = None,
+    node_type: str | None = None,
+) -> Neighbors:
+    """Find the k nodes most similar to each query by exact search.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        The nodes to search.
+    graph : Graph or None
+        Edges, labels and node types of the same nodes in the same order.
+    node : id, sequence of ids, or Embedding
+        The queries: nodes of the embedding, which are no answers to themselves, or new nodes of the same model.
+    k : int
+        Number of answers to each query.
+    by : {"edge", "similarity"}
+        See `Embedding.neighbors`.
+    measure : str, optional
+        Another dissimilarity than the one of the training.
+    exclude_known : bool
+        Leave out nodes that the query already has an edge to.
+    label, node_type : str, optional
+        Only nodes with this label, or of this type.
+
+    Returns
+    -------
+    Neighbors
+        At most k rows per query, with labels, types and known edges if there is a graph.
+    """
+    needs = {"exclude_known": exclude_known, "label": label is not None, "node_type": node_type is not None}
+    needed = next((option for option, is_given in needs.items() if is_given), None)
+    if graph is None and needed is not None:
+        raise InputError("needs the edges, labels and types of the graph, which the model does not keep", needed)
+    among = None if graph is None else graph.among(label, node_type)
+    if isinstance(node, Embedding):
+        if exclude_known:
+            raise InputError("does not apply to new nodes, which have no edges; leave it out", "exclude_known")
+        return _described(embedding.neighbors_of(node, k, by, measure, None, among), graph)
+    ids = [node] if isinstance(node, str | int | np.integer) else list(node)
+    positions = embedding.ids.positions(ids) if len(ids) > 1 else np.array([embedding.ids.position(ids[0])])
+    known = [_known_targets(embedding, graph, position) for position in positions.tolist()]
+    exclude = [
+        [position, *targets] if exclude_known else [position]
+        for position, targets in zip(positions.tolist(), known, strict=True)
+    ]
+    found = embedding.neighbors_of(embedding.take(positions), k, by, measure, exclude, among)
+    return _described(found, graph, dict(zip(ids, map(set, known), strict=True)))
+
+
+def _known_targets(embedding: Embedding, graph: Graph | None, position: int) -> list[int]:
+    """Positions that the graph has an edge to; in either direction if the measure is symmetric."""
+    if graph is None:
+        return []
+    targets: list[int] = row_of(graph.known_edges(embedding.measure.symmetric), position).tolist()
+    return targets
+
+
+def _described(found: Neighbors, graph: Graph | None, known: dict[NodeId, set[int]] | None = None) -> Neighbors:
+    """The answers with labels, node types and known edges, as far as the graph has them."""
+    if graph is None:
+        return found
+    answers = zip(found.query.tolist(), found.position.tolist(), strict=True)
+    is_known = None if known is None else np.array([other in known[query] for query, other in answers], np.bool_)
+    label, node_type = names_at(graph.labels, found.position), names_at(graph.node_types, found.position)
+    return replace(found, label=label, type=node_type, known=is_known)
+
+
+def names_at(categories: Categories | None, positions: Positions) -> Column | None:
+    """Names of the categories of the nodes at these positions, None where a node has none."""
+    if categories is None:
+        return None
+    return np.array([*categories.names, None], dtype=object)[categories.codes[positions]]
