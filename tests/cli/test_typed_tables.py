@@ -48,7 +48,7 @@ def test_from_tables_to_answers(glace, shop):
     glace(
         "embed",
         "m.glace",
-        "--type",
+        "--node-type",
         "user",
         "--attributes",
         "users.csv",
@@ -60,7 +60,7 @@ def test_from_tables_to_answers(glace, shop):
     frame = pd.read_csv("users.csv")
     np.testing.assert_array_equal(load_embedding("u.parquet").mean, model.transform(frame, node_type="user").mean)
     assert len(json.loads((shop / "e.json").read_text())["novelty"]) == 40
-    assert "item:" in glace("neighbors", "m.glace", "--of", "u.parquet", "-k", "1", "--type", "item")
+    assert "item:" in glace("neighbors", "m.glace", "--of", "u.parquet", "-k", "1", "--node-type", "item")
     assert "error: the model has several types of nodes" in glace(
         "embed", "m.glace", "--attributes", "users.csv", "-o", "x.parquet", code=2
     )

@@ -54,7 +54,7 @@ def test_links_show_the_types_of_both_ends(glace, typed, tmp_path):
 
 
 def test_links_to_a_type(glace, typed):
-    glace("links", typed, "n0", "--type", "meaning", "-o", "l.parquet")
+    glace("links", typed, "n0", "--node-type", "meaning", "-o", "l.parquet")
     assert set(pyarrow.parquet.read_table("l.parquet")["target_type"].to_pylist()) == {"meaning"}
 
 
@@ -64,10 +64,10 @@ def test_neighbors_of_a_type_and_label(glace, typed, tmp_path):
         assert re.search("id +type +dissimilarity", shown)
         return json.loads((tmp_path / "n.json").read_text())["neighbors"]
 
-    words = found("--type", "word")
+    words = found("--node-type", "word")
     assert {each["type"] for each in words} == {"word"}
     high = {each["id"] for each in found("--label", "high")}
-    both = [each["id"] for each in found("--label", "high", "--type", "word")]
+    both = [each["id"] for each in found("--label", "high", "--node-type", "word")]
     assert both == [each["id"] for each in words if each["id"] in high]
     assert 0 < len(both) < len(words)
 
@@ -88,15 +88,15 @@ def test_an_export_has_the_types(glace, typed, ending):
 
 
 BAD = [
-    (["links", "MODEL", "--type", "verb"], "no type 'verb'; there are meaning, word"),
+    (["links", "MODEL", "--node-type", "verb"], "no type 'verb'; there are meaning, word"),
     (
-        ["links", "MODEL", "n1", "--type", "meaning"],
+        ["links", "MODEL", "n1", "--node-type", "meaning"],
         "no edge leads from type 'meaning' to type 'meaning', so none",
     ),
-    (["neighbors", "MODEL", "n1", "--type", "verb"], "no type 'verb'; there are meaning, word"),
+    (["neighbors", "MODEL", "n1", "--node-type", "verb"], "no type 'verb'; there are meaning, word"),
     (
-        ["neighbors", "out.parquet", "n1", "--type", "word"],
-        "--type needs the edges, labels and types of the graph",
+        ["neighbors", "out.parquet", "n1", "--node-type", "word"],
+        "--node-type needs the edges, labels and types of the graph",
     ),
 ]
 
@@ -111,5 +111,5 @@ def test_types_that_are_not_there(glace, typed, command, match):
 def test_a_model_without_types(glace, model_file):
     for verb in (["links"], ["neighbors"]):
         node = ["1"] if verb == ["neighbors"] else []
-        said = glace(*verb, str(model_file), *node, "--type", "word", code=2)
+        said = glace(*verb, str(model_file), *node, "--node-type", "word", code=2)
         assert "no type 'word'; the graph has none" in said

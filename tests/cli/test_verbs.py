@@ -296,7 +296,7 @@ def test_embed_attributes(glace, folder):
     rows = (folder / "nodes.csv").read_text().splitlines()
     write_csv(folder / "new.csv", rows[0], [f"new {row}" for row in rows[3:5]])
     shown = glace("embed", "people.glace", "--attributes", "new.csv", "-o", "new.parquet", "--json", "e.json")
-    assert "wrote new.parquet: Embedding(2 Gaussians of 4 dimensions" in shown
+    assert "wrote new.parquet: Embedding(2 Gaussians with 4 dimensions" in shown
     assert (record(folder / "e.json")["nodes"], record(folder / "e.json")["dimensions"]) == (2, 4)
     known, new = load_embedding("people.glace"), load_embedding("new.parquet")
     assert list(new.ids) == [f"new {node}" for node in names()[2:4]]
@@ -327,9 +327,13 @@ def test_embed_without_a_header(glace, folder):
 def test_export_to_what_can_be_read_back(glace, model, ending):
     glace("export", model, "-o", f"out.{ending}")
     assert list(gaussians(f"out.{ending}").items()) == list(gaussians(model).items())
-    assert glace("neighbors", f"out.{ending}", "1" if "numbered" in model else "node 01") == glace(
-        "neighbors", model, "1" if "numbered" in model else "node 01"
-    )
+    node, found = "1" if "numbered" in model else "node 01", []
+    for file in (model, f"out.{ending}"):
+        glace("neighbors", file, node, "--json", "n.json")
+        rows = record(Path("n.json"))["neighbors"]
+        assert isinstance(rows, list)
+        found.append([{name: value for name, value in row.items() if name != "known"} for row in rows])
+    assert found[0] == found[1], "all but the edges, which an embedding does not have"
 
 
 def test_export_to_csv(glace):
@@ -353,12 +357,12 @@ def test_neighbors(glace, folder, model, node):
     shown = glace("neighbors", model, node, "-k", "4", "--json", "n.json")
     known = load_embedding(model)
     found = known.neighbors(known.ids.parse(node), 4)
-    lines = [line.rsplit(maxsplit=2) for line in shown.splitlines() if re.search(r"\d\.\d{4}", line)]
-    assert [line[0].strip() for line in lines] == [str(each) for each in found.ids]
+    lines = [line.rsplit(maxsplit=5) for line in shown.splitlines() if re.search(r"\d\.\d{4}", line)]
+    assert [line[0].strip() for line in lines] == [str(each) for each in found.id]
     answers = record(folder / "n.json")["neighbors"]
     assert isinstance(answers, list)
-    assert [answer["id"] for answer in answers] == found.ids
-    assert [answer["dissimilarity"] for answer in answers] == found.dissimilarities.tolist()
+    assert [answer["id"] for answer in answers] == found.id.tolist()
+    assert [answer["dissimilarity"] for answer in answers] == found.dissimilarity.tolist()
     assert all(0 < answer["probability"] < 1 for answer in answers)
 
 
@@ -376,10 +380,10 @@ def test_neighbors_that_are_not_joined_yet(glace, folder):
     assert model.graph_ is not None
     place = model.graph_.ids.position("node 01")
     joined = {model.graph_.ids[other] for other in row_of(model.graph_.adjacency, place).tolist()}
-    shown = glace("neighbors", "people.glace", "node 01", "-k", "60", "--unknown")
+    shown = glace("neighbors", "people.glace", "node 01", "-k", "60", "--exclude-known")
     assert {line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]} == set(names()) - joined - {"node 01"}
     glace("export", "people.glace", "-o", "e.parquet")
-    assert main.run(["neighbors", "e.parquet", "node 01", "--unknown"]) == 2
+    assert main.run(["neighbors", "e.parquet", "node 01", "--exclude-known"]) == 2
 
 
 def test_neighbors_with_a_label_and_by_another_measure(glace, folder):
@@ -390,7 +394,7 @@ def test_neighbors_with_a_label_and_by_another_measure(glace, folder):
     listed = [line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]]
     embedding = load_embedding("l.glace")
     odd = np.arange(NODES) % 2 == 1
-    assert listed == embedding.neighbors("node 01", 60, measure="wasserstein2", among=odd).ids
+    assert listed == embedding.neighbors("node 01", 60, measure="wasserstein2", among=odd).id.tolist()
 
 
 def test_neighbors_of_new_nodes(glace, folder, capsys):
@@ -398,14 +402,14 @@ def test_neighbors_of_new_nodes(glace, folder, capsys):
     shown = glace("neighbors", "people.glace", "--of", "new.parquet", "-k", "1", "--json", "n.json")
     answers = record(folder / "n.json")["neighbors"]
     assert isinstance(answers, list)
-    assert [answer["id"] for answer in answers] == [answer["of"] for answer in answers], "nearest to itself"
+    assert [answer["id"] for answer in answers] == [answer["query"] for answer in answers], "nearest to itself"
     assert "node 07" in shown
     model = load("people.glace")
     model.platt_scaling_ = PlattScaling(1.0)  # as another fit has others
     write_embedding(model.transform(np.zeros((1, model.n_features_in_))), "other.parquet")
     capsys.readouterr()
     assert main.run(["neighbors", "people.glace", "--of", "other.parquet"]) == 2
-    assert "other.parquet is of another model than people.glace" in capsys.readouterr().err.replace("\n", " ")
+    assert "other.parquet comes from another model than people.glace" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_score_of_one_pair(glace, folder):
@@ -444,15 +448,15 @@ def test_score_of_a_file(glace, model, pairs, ending):
 
 
 def test_links_of_the_graph(glace, folder):
-    shown = glace("links", "people.glace", "--top", "30", "-o", "links.csv", "--json", "l.json")
+    shown = glace("links", "people.glace", "-k", "30", "-o", "links.csv", "--json", "l.json")
     table, model = pyarrow.csv.read_csv("links.csv"), load("people.glace")
-    found = model.links(top=30)
+    found = model.links(k=30)
     assert table.column_names == ["source", "target", "dissimilarity", "probability", "certainty"]
-    assert table["source"].to_pylist() == found.source
-    assert table["target"].to_pylist() == found.target
+    assert table["source"].to_pylist() == found.source.tolist()
+    assert table["target"].to_pylist() == found.target.tolist()
     assert f"{found.source[0]}   {found.target[0]}" in shown
-    assert "... 30 in all\nof " in shown
-    assert re.search(r"of \d+ held-out pairs, half of them edges, the probabilities were off by 0\.\d+", shown)
+    assert "... 30 edges in all\nwrote links.csv\non " in shown
+    assert re.search(r"on \d+ held-out pairs, half of them edges, the calibration error of the probabilities is 0\.\d+", shown)
     written = record(folder / "l.json")
     assert len(written["links"]) == 30  # type: ignore[arg-type]
     assert {"pairs", "brier", "error", "bins"} == set(written["calibration"])  # type: ignore[call-overload]
@@ -468,15 +472,15 @@ def test_links_of_a_node_that_has_them_all(glace, folder):
 
 
 def test_links_of_a_node(glace):
-    shown = glace("links", "numbered.glace", "7", "--top", "4")
-    for other in load("numbered.glace").links(7, top=4).target:
+    shown = glace("links", "numbered.glace", "7", "-k", "4")
+    for other in load("numbered.glace").links(7, k=4).target:
         assert re.search(rf"^ *7 +{other} ", shown, re.MULTILINE)
 
 
 def test_links_of_a_model_of_a_folder(glace, folder):
     glace("convert", *TABLES, "-o", "g.graph")
     glace("fit", "g.graph", *FAST, "-q", "-o", "disk.glace")
-    glace("links", "disk.glace", "--top", "5", "--edges", "edges.csv", "-o", "l.csv")
+    glace("links", "disk.glace", "-k", "5", "--edges", "edges.csv", "-o", "l.csv")
     pairs = pyarrow.csv.read_csv("l.csv").select(["source", "target"]).to_pylist()
     known = {tuple(line.split(",")[:2]) for line in (folder / "edges.csv").read_text().splitlines()}
     assert len(pairs) == 5

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from glace.fitted.novelty import NoveltyModel
+from glace.queries.novelty import NoveltyModel
 
 import glace
 from glace.errors import FormatError, InputError
@@ -131,8 +131,8 @@ def test_it_is_all_in_the_model_file(model, graph, tmp_path):
     assert again.graph_.labels.names == graph.labels.names
     for mine, theirs in zip(again.novelty(graph.attributes), model.novelty(graph.attributes), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    first, second = again.links(top=5), model.links(top=5)
-    assert (first.source, first.target) == (second.source, second.target)
+    first, second = again.links(k=5), model.links(k=5)
+    assert first.rows() == second.rows()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])
@@ -149,8 +149,8 @@ def test_a_graph_on_disk_gives_the_same_certainty_and_no_edges(graph, tmp_path):
     np.testing.assert_array_equal(here.embedding_.certainty, there.embedding_.certainty)
     with pytest.raises(InputError, match="the model keeps no edges"):
         there.links()
-    assert there.links(top=3, known=graph).source == here.links(top=3).source
-    with pytest.raises(InputError, match="the known edges must be of the model's nodes, in their order"):
+    assert there.links(k=3, known=graph).rows() == here.links(k=3).rows()
+    with pytest.raises(InputError, match="the known edges must have the nodes of the model, in the same order"):
         there.links(known=graph.take(np.arange(599, -1, -1)))
 
 
@@ -160,19 +160,19 @@ def test_no_rows_are_no_nodes(model, graph):
 
 
 def test_links_are_missing_edges(model, graph):
-    found = model.links(top=50)
+    found = model.links(k=50)
     positions = np.column_stack([graph.ids.positions(found.source), graph.ids.positions(found.target)])
     assert not graph.has_edges(positions).any()
     communities = graph.labels.codes[positions]
     assert (communities[:, 0] == communities[:, 1]).mean() > 0.9
-    own = model.links(found.source[0], top=3)
+    own = model.links(found.source[0], k=3)
     assert set(own.source) == {found.source[0]}
     assert (np.diff(own.probability) <= 0).all()
 
 
 def test_links_by_an_index(model):
     pytest.importorskip("faiss", reason="approximate search needs faiss: pip install '.[search]'")
-    exact, near = model.links(top=50), model.links(top=50, approximate=True)
+    exact, near = model.links(k=50), model.links(k=50, approximate=True)
     assert len({*zip(exact.source, exact.target, strict=True)} & {*zip(near.source, near.target, strict=True)}) > 40
 
 
@@ -180,18 +180,18 @@ def test_what_is_common_must_fit_the_model(model):
     arrays = model.novelty_models_[0].to_arrays()
     assert NoveltyModel.from_arrays(arrays, 240, sparse=True).nodes == 600
     wrong = [
-        {"middle": np.array([np.nan, 0])},
+        {"center": np.array([np.nan, 0])},
         {"deviation": np.array([0.0, 1])},
         {"nodes": np.array(0)},
-        {"seen": np.full(240, -1)},
-        {"seen": np.zeros(240)},
+        {"column_counts": np.full(240, -1)},
+        {"column_counts": np.zeros(240)},
         {"quantiles": np.zeros(3)},
     ]
     for change in wrong:
-        with pytest.raises(FormatError, match="does not fit the model"):
+        with pytest.raises(FormatError, match="do not fit the model"):
             NoveltyModel.from_arrays({**arrays, **change}, 240, sparse=True)
     for width, sparse in ((7, True), (240, False)):
-        with pytest.raises(FormatError, match="does not fit the model"):
+        with pytest.raises(FormatError, match="do not fit the model"):
             NoveltyModel.from_arrays(arrays, width, sparse=sparse)
 
 
@@ -214,7 +214,7 @@ def test_a_model_file_of_before_says_what_it_lacks(model, graph, tmp_path, monke
         again.novelty(graph.attributes)
     with pytest.raises(InputError, match="the model keeps no edges"):
         again.links()
-    assert again.links(top=2, known=graph).certainty is None
+    assert again.links(k=2, known=graph).certainty is None
     assert again.update(graph, steps=2).new_nodes == 0
     assert again.platt_scaling_ == model.platt_scaling_, "nothing new is known of them"
 

@@ -26,30 +26,31 @@ def test_facts(answers, model):
 
 def test_neighbors_are_those_of_the_library(answers, model):
     found, known = answers.neighbors("node 07", 5), model.embedding_.neighbors("node 07", 5)
-    assert [each["id"] for each in found] == known.ids
-    assert [each["dissimilarity"] for each in found] == known.dissimilarities.tolist()
+    assert [each["id"] for each in found] == known.id.tolist()
+    assert [each["dissimilarity"] for each in found] == known.dissimilarity.tolist()
     pairs = model.embedding_.ids.positions(["node 07"] * 5)[:, None]
-    pairs = np.hstack([pairs, model.embedding_.ids.positions(known.ids)[:, None]])
+    pairs = np.hstack([pairs, model.embedding_.ids.positions(known.id.tolist())[:, None]])
     assert [each["variance_term"] for each in found] == model.embedding_.variance_terms_at(pairs).tolist()
     assert [each["known"] for each in found] == model.graph_.has_edges(pairs).tolist()
     assert {"label", "certainty", "probability"} < set(found[0])
 
 
 def test_neighbors_with_choices(answers, model):
-    found = answers.neighbors("node 07", 50, unknown=True, label="fruit")
+    found = answers.neighbors("node 07", 50, exclude_known=True, label="fruit")
     assert {each["label"] for each in found} == {"fruit"}
     assert not any(each["known"] for each in found)
     other = answers.neighbors("node 07", 3, measure="wasserstein2")
-    assert [each["id"] for each in other] == model.embedding_.neighbors("node 07", 3, measure="wasserstein2").ids
+    known = model.embedding_.neighbors("node 07", 3, measure="wasserstein2")
+    assert [each["id"] for each in other] == known.id.tolist()
     assert "probability" not in other[0], "probabilities are of the measure that was trained for"
 
 
 def test_score_links_node(answers, model):
     (found,) = answers.score([("node 01", "node 04")])
     assert found["dissimilarity"] == model.embedding_.dissimilarities([("node 01", "node 04")])[0]
-    whole, own = answers.links(top=4), answers.links("node 01", top=4)
-    assert [each["source"] for each in whole] == model.links(top=4).source
-    assert [each["target"] for each in own] == model.links("node 01", top=4).target
+    whole, own = answers.links(k=4), answers.links("node 01", k=4)
+    assert [each["source"] for each in whole] == model.links(k=4).source.tolist()
+    assert [each["target"] for each in own] == model.links("node 01", k=4).target.tolist()
     node = answers.node("a/b?c=d&e")
     assert node["edges"] == len(node["joined"]) > 0
 
@@ -59,12 +60,12 @@ def test_new_nodes(answers, model):
     known = model.transform(["cat dog fur", "gizmo flux"])
     assert like["mean"] == known.mean[0].tolist()
     assert like["variance"] == known.variance[0].tolist()
-    places, far = model.embedding_.nearest_to(known, 3)
-    assert [each["id"] for each in like["nearest"]] == [model.embedding_.ids[place] for place in places[0]]
-    assert [each["dissimilarity"] for each in like["nearest"]] == far[0].tolist()
-    assert {each["label"] for each in like["nearest"]} == {"animal"}
-    assert (like["unlike"], like["unseen"]) == (False, 0)
-    assert (unlike["unlike"], unlike["unseen"]) == (True, 1)
+    positions, dissimilarities = model.embedding_.nearest_to(known, 3)
+    assert [each["id"] for each in like["neighbors"]] == [model.embedding_.ids[position] for position in positions[0]]
+    assert [each["dissimilarity"] for each in like["neighbors"]] == dissimilarities[0].tolist()
+    assert {each["label"] for each in like["neighbors"]} == {"animal"}
+    assert (like["is_novel"], like["unseen"]) == (False, 0)
+    assert (unlike["is_novel"], unlike["unseen"]) == (True, 1)
 
 
 def test_new_nodes_by_attributes_and_by_names():
@@ -76,7 +77,7 @@ def test_new_nodes_by_attributes_and_by_names():
         glace.from_tables(edges, nodes)
     )
     asked = Answers(model)
-    assert asked.takes == "names"
+    assert asked.facts()["takes"] == "names"
     by_numbers, by_names = asked.embed(attributes=[[1, 1]]), asked.embed(names=[["y", "x", "x"]])
     assert by_numbers[0]["mean"] == by_names[0]["mean"] == model.transform(np.ones((1, 2), np.float32)).mean[0].tolist()
     with pytest.raises(InputError, match="no attribute is called 'z'"):
@@ -88,7 +89,7 @@ def test_new_nodes_by_attributes_and_by_names():
     with pytest.raises(InputError, match="was not fitted on texts"):
         asked.embed(texts=["x"])
     bare = Answers(glace.LINE(dim=4, max_steps=2, validation_fraction=0.0).fit(glace.from_tables(edges)))
-    assert bare.takes is None
+    assert bare.facts()["takes"] is None
     with pytest.raises(InputError, match="the model's attributes have no names"):
         bare.embed(names=[["x"]])
 
@@ -141,10 +142,10 @@ ERRORS = [
         "no label 'x'; there are animal, fruit",
     ),
     (lambda asked: asked.neighbors("node 01", by="x"), InputError, "by must be edge or similarity, not 'x'"),
-    (lambda asked: asked.links(top=0), InputError, "top must be from 1 to 1,000, not 0"),
-    (lambda asked: asked.score([("node 01", "node 02")] * 1001), InputError, "at most 1,000 pairs at once"),
-    (lambda asked: asked.embed(), InputError, "give one of texts, attributes, names and rows; 0 came"),
-    (lambda asked: asked.embed(texts=["a"], names=[["a"]]), InputError, "give one of .*; 2 came"),
+    (lambda asked: asked.links(k=0), InputError, "k must be from 1 to 1,000, not 0"),
+    (lambda asked: asked.score([("node 01", "node 02")] * 1001), InputError, "at most 1,000 pairs per request"),
+    (lambda asked: asked.embed(), InputError, "give exactly one of texts, attributes, names and rows, not 0"),
+    (lambda asked: asked.embed(texts=["a"], names=[["a"]]), InputError, "give exactly one of .*, not 2"),
     (lambda asked: asked.embed(texts=[]), InputError, "give 1 to 1,000 new nodes, not 0"),
 ]
 
@@ -162,7 +163,7 @@ def test_known_edges_of_a_directed_graph_are_those_that_lead_away():
     asked = Answers(model)
     found = {each["id"]: each["known"] for each in asked.neighbors("0")}
     assert found == {"1": True, "2": False, "3": False, "4": False}
-    assert {each["id"] for each in asked.neighbors("0", unknown=True)} == {"2", "3", "4"}
+    assert {each["id"] for each in asked.neighbors("0", exclude_known=True)} == {"2", "3", "4"}
     assert {each["target"] for each in asked.links("0")} == {"2", "3", "4"}
     assert set(asked.node("0")["joined"]) == {"1", "2", "3"}, "drawn whichever way they point"
 
@@ -172,10 +173,10 @@ def test_a_model_without_edges(answers, model, monkeypatch):
     bare.graph = None
     node = bare.node("node 01")
     assert (node["edges"], node["joined"]) == (None, []), "nobody knows"
-    with pytest.raises(InputError, match="keeps no edges, labels and types; ask without"):
-        bare.neighbors("node 01", unknown=True)
-    monkeypatch.setattr(module, "SEARCHED", 10)
-    with pytest.raises(InputError, match="the links of all 90 nodes take too long here; name a node"):
+    with pytest.raises(InputError, match="exclude_known needs the edges, labels and types of the graph"):
+        bare.neighbors("node 01", exclude_known=True)
+    monkeypatch.setattr(module, "LARGEST_SEARCH", 10)
+    with pytest.raises(InputError, match="searching the links of all 90 nodes takes too long here; name a node"):
         answers.links()
 
 
@@ -184,7 +185,7 @@ def test_new_nodes_by_mixed_columns(monkeypatch):
     nodes = pd.DataFrame({"id": list("abcde"), "size": [1, 2, 3, 4, 5], "town": ["x", "y", "x", "x", "y"]})
     graph = glace.from_tables(edges, nodes, columns={"town": "category"})
     asked = Answers(glace.GLACE(**small(dim=2, hidden=4, max_steps=2, validation_fraction=0)).fit(graph))
-    assert asked.takes == "rows"
+    assert asked.facts()["takes"] == "rows"
     (whole, part) = asked.embed(rows=[{"town": "x", "size": 3}, {"size": 2.5}], k=1)
     assert whole["mean"] == asked.model.transform(pd.DataFrame({"town": ["x"], "size": [3]})).mean[0].tolist()
     assert part["mean"] != whole["mean"]
@@ -207,7 +208,7 @@ def test_types(typed, answers):
     assert len(found) == 10
     both = typed.neighbors("word 00", 50, label="odd", node_type="meaning")
     assert [each["id"] for each in both] == [each["id"] for each in found if each["label"] == "odd"]
-    for link in typed.links(top=1000):
+    for link in typed.links(k=1000):
         assert "word" in {link["source_type"], link["target_type"]}
         assert link["source_type"] != link["target_type"]
     assert {each["target_type"] for each in typed.links("word 06", node_type="author")} == {"author"}

@@ -33,8 +33,8 @@ def test_answers_are_those_of_the_library(client, answers):
         ("node", {"id": "a/b?c=d&e"}, answers.node("a/b?c=d&e")),
         ("complete", {"q": "07"}, answers.complete("07")),
         ("neighbors", {"id": "node 01", "k": 3}, answers.neighbors("node 01", 3)),
-        ("neighbors", {"id": "node 01", "unknown": True, "label": "music"},
-         answers.neighbors("node 01", unknown=True, label="music")),
+        ("neighbors", {"id": "node 01", "exclude_known": True, "label": "music"},
+         answers.neighbors("node 01", exclude_known=True, label="music")),
         ("links", {"id": "node 01"}, answers.links("node 01")),
         ("ellipses", {"id": "node 01", "other": ["node 02"]}, answers.ellipses("node 01", ["node 02"])),
     ]:  # fmt: skip
@@ -50,11 +50,11 @@ def test_answers_are_those_of_the_library(client, answers):
 
 def test_types(typed):
     client = TestClient(make_app(typed, np.zeros((21, 2), np.float32)), base_url="http://localhost")
-    reply = client.get("/api/neighbors", params={"id": "word 00", "type": "meaning", "label": "odd"})
+    reply = client.get("/api/neighbors", params={"id": "word 00", "node_type": "meaning", "label": "odd"})
     assert reply.json() == typed.neighbors("word 00", label="odd", node_type="meaning")
-    reply = client.get("/api/links", params={"id": "word 00", "type": "meaning"})
+    reply = client.get("/api/links", params={"id": "word 00", "node_type": "meaning"})
     assert reply.json() == typed.links("word 00", node_type="meaning")
-    refused = client.get("/api/neighbors", params={"id": "word 00", "type": "x"})
+    refused = client.get("/api/neighbors", params={"id": "word 00", "node_type": "x"})
     assert (refused.status_code, refused.json()) == (
         422,
         {"error": "no type 'x'; there are author, meaning, word"},
@@ -74,16 +74,16 @@ REFUSED = [
     ("get", "/api/neighbors?id=node+01&k=x", None, 422, "k: Input should be a valid integer"),
     ("get", "/api/neighbors?id=node+01&k=0", None, 422, "k must be from 1 to 1,000, not 0"),
     ("get", "/api/nothing", None, 404, "Not Found"),
-    ("get", "/other.js", None, 404, "there is no other.js"),
+    ("get", "/other.js", None, 404, "no file 'other.js'"),
     ("post", "/api/node?id=x", b"", 405, "Method Not Allowed"),
-    ("post", "/api/score", b"{", 400, "the body is no valid JSON"),
+    ("post", "/api/score", b"{", 400, "the body is not valid JSON"),
     ("post", "/api/score", b'{"pairs": [["node 01"]]}', 422, "pairs.0"),
     ("post", "/api/score", b'{"pairs": [], "more": 1}', 422, "more: Extra inputs"),
     ("post", "/api/score", b'{"pairs": [["node 01", "nobody"]]}', 404, "no node 'nobody'"),
     ("post", "/api/embed", b'{"attributes": [[1, 2]]}', 422, "fitted on 15 attributes, but these have 2"),
     ("post", "/api/embed", b'{"texts": "cat"}', 422, "texts: Input should be a valid list"),
     ("post", "/api/score", b'{"pairs": [["\\ud800", "node 01"]]}', 404, "no node"),
-    ("get", "/redoc", None, 404, "there is no redoc"),
+    ("get", "/redoc", None, 404, "no file 'redoc'"),
 ]
 
 
@@ -105,7 +105,7 @@ def test_other_names_of_the_machine_are_refused(answers):
 def test_a_huge_body_is_refused(client, monkeypatch):
     monkeypatch.setattr(module, "MOST_BYTES", 100)
     reply = client.post("/api/score", content=b"x" * 101)
-    assert (reply.status_code, reply.json()["error"]) == (413, "a body has 100 bytes at most")
+    assert (reply.status_code, reply.json()["error"]) == (413, "the body must have at most 100 bytes")
     in_pieces = client.post("/api/score", content=iter([b"x" * 60, b"x" * 60]))
     assert in_pieces.status_code == 413
 

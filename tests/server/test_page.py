@@ -111,12 +111,12 @@ def test_search_and_what_is_said_of_a_node(opened, answers):
     node = answers.node("node 07")
     assert f"label\n{node['label']}\nedges\n{node['edges']}" in said
     assert f"more certain than {100 * node['certainty']:.0f} % of the nodes" in said
-    nearest = [each.text for each in opened.all("#nearest .id")]
+    nearest = [each.text for each in opened.all("#neighbors .id")]
     assert nearest == [each["id"] for each in answers.neighbors("node 07", 8)]
     likely = [each.text for each in opened.all("#likely .id")]
     assert likely == [each["target"] for each in answers.links("node 07", 5)]
     first = answers.neighbors("node 07", 1)[0]
-    bar = opened.at("#nearest .bar").get_attribute("title")
+    bar = opened.at("#neighbors .bar").get_attribute("title")
     assert bar.startswith(f"dissimilarity {first['dissimilarity']:.2f}: ")
     assert opened.until(lambda: len(opened.all("#ellipses ellipse")) == 9)
     lines = opened.until(lambda: opened.traces("trace.mode === 'lines' ? trace.x.length : 0"))
@@ -141,15 +141,15 @@ def test_a_click_on_the_map(opened):
     actions.perform()
     opened.until(opened.name)
     # Points may lie upon each other: one of the same place is meant.
-    assert opened.all("#nearest li")
+    assert opened.all("#neighbors li")
     assert opened.errors() == []
 
 
 def test_neighbours_are_buttons(opened):
     opened.find("node 07")
     opened.until(lambda: opened.name() == "node 07")
-    wanted = opened.at("#nearest .id").text
-    button = opened.at("#nearest button")
+    wanted = opened.at("#neighbors .id").text
+    button = opened.at("#neighbors button")
     button.send_keys(selenium.Keys.ENTER)
     opened.until(lambda: opened.name() == wanted)
     assert opened.browser.switch_to.active_element.get_attribute("id") == "name"
@@ -194,7 +194,7 @@ def test_types(browser, typed, tmp_path):
         opened.until(lambda: opened.name() == "word 06")
         opened.at("#type option[value=meaning]").click()
         wanted = [each["id"] for each in typed.neighbors("word 06", 8, node_type="meaning")]
-        opened.until(lambda: opened.texts("#nearest .id") == wanted)
+        opened.until(lambda: opened.texts("#neighbors .id") == wanted)
         assert "type\nword\nlabel" in opened.at("#node").text
         opened.colour_by("type")
         opened.until(lambda: opened.traces("trace.name")[:3] == ["author", "meaning", "word"])
@@ -220,11 +220,11 @@ def test_a_new_node(browser, server, answers):
     opened = Page(browser, server)
     opened.at("#text").send_keys("cat dog fur")
     opened.at("#describe button").click()
-    opened.until(lambda: opened.all("#placed-near .id"))
-    nearest = [each.text for each in opened.all("#placed-near .id")]
-    assert nearest == [each["id"] for each in answers.embed(texts=["cat dog fur"], k=8)[0]["nearest"]]
+    opened.until(lambda: opened.all("#placed-neighbors .id"))
+    nearest = [each.text for each in opened.all("#placed-neighbors .id")]
+    assert nearest == [each["id"] for each in answers.embed(texts=["cat dog fur"], k=8)[0]["neighbors"]]
     assert opened.traces("trace.x.length")[-1] == 1, "the star"
-    assert "Mind" not in opened.at("#placed").text
+    assert "Warning" not in opened.at("#placed").text
     opened.at("#text").clear()
     opened.at("#text").send_keys("gizmo flux")
     opened.at("#describe button").click()

@@ -25,7 +25,8 @@ Json = Annotated[
     typer.Option("--json", help="Write what is printed, as a record, to this file too.", rich_help_panel=_OUTPUT),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)]
-NJobs = Annotated[int, typer.Option(help="Threads to compute with.")]
+NJobs = Annotated[int, typer.Option(help="Number of threads.")]
+K = Annotated[int, typer.Option("-k", help="Number of answers.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by `glace fit`.")]
 AnyEmbedding = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file, or an embedding (.parquet .arrow .npz).")

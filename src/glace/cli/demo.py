@@ -68,7 +68,7 @@ def demo(
 def _show_neighbors(embedding: "Embedding", screen: Screen) -> None:
     for node in KNOWN:
         found = embedding.neighbors(node, k=6)
-        screen.say(f"nearest to {node}:  " + ", ".join(str(each) for each in found.ids))
+        screen.say(f"nearest to {node}:  " + ", ".join(str(each) for each in found.id))
     screen.say()
 
 

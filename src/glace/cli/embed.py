@@ -24,7 +24,7 @@ def embed(
     texts: Annotated[Path | None, typer.Option(help="Table of texts: id, text; for a model fitted on texts.")] = None,
     node_type: Annotated[
         str | None,
-        typer.Option("--type", help="Type of the nodes, where types have attributes of their own."),
+        typer.Option(help="Type of the nodes, for a model with several node types."),
     ] = None,
     no_header: NoHeader = False,
     n_jobs: NJobs = 1,

@@ -16,7 +16,7 @@ def chosen_type(types: Types, name: str | None) -> tuple[int, NodeType]:
     names = [part.name for part in types]
     if name is None and len(names) > 1:
         able = ", ".join(part.name for part in types if part.width is not None)
-        raise InputError(f"the model has several types of nodes; say of which these are, by node_type (--type): {able}")
+        raise InputError(f"the model has several types of nodes; say of which these are, by node_type: {able}")
     wanted = names[0] if name is None else name
     if wanted not in names:
         there = "its nodes have no types" if names == [""] else f"there are {', '.join(names)}"

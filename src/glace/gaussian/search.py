@@ -1,7 +1,7 @@
 """Exact top-k search: a matrix product in float32 selects candidates, the direct formula in float64 ranks them.
 
-The product of two vectors of F numbers in float32 is wrong by at most F rounding units times the lengths of both. A node
-is dropped only if it is too dissimilar even with that error; the few nodes that remain are compared by the direct
+The product of two vectors of F numbers in float32 is wrong by at most F rounding units times the lengths of both. A
+node is dropped only if it is too dissimilar even with that error; the few nodes that remain are compared by the direct
 formula. The answers are therefore exact, at the cost of a matrix product.
 """
 

@@ -1,7 +1,7 @@
 """Certainty: how well a model knows each node, as a rank among the training nodes.
 
-An encoder that knows nothing of a node puts it at the mean of all nodes. The further its mean is from there, in units of
-the usual width of a Gaussian, and the more attributes and edges it has, the more certain its place is:
+An encoder that knows nothing of a node puts it at the mean of all nodes. The further its mean is from there, in units
+of the usual width of a Gaussian, and the more attributes and edges it has, the more certain its place is:
 
     certainty = |(mean - center) / width|^2 * (1 + attributes)^0.2 * (1 + edges)^0.3
 

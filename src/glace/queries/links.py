@@ -146,7 +146,8 @@ def link_types(
 ) -> LinkTypes | None:
     """The pairs of node types that edges of the graph connect; None if nodes have no types.
 
-    With `node_type`, only edges from the node at `position` to that type or, without a position, edges with an end of it.
+    With `node_type`, only edges from the node at `position` to that type or, without a position, edges with an end of
+    that type.
     """
     if graph.node_types is None:
         if node_type is not None:

@@ -1,10 +1,11 @@
-"""The HTTP interface: what `Answers` says, as JSON, with limits and clear refusals."""
+"""The HTTP interface: the answers as JSON, with limits on requests and clear errors."""
 
 import asyncio
 import base64
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
+import numpy.typing as npt
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -20,10 +21,10 @@ from glace.server.answers import Answer, Answers, UnknownNode
 from glace.server.map import Positions
 
 MOST_BYTES = 8_000_000
-"""Of a request's body: 1,000 new nodes of 1,000 attributes."""
+"""Size limit of a request body: 1,000 new nodes with 1,000 attributes."""
 SECONDS = 20.0
-"""That a client may take to send its request."""
-# The map is drawn by WebGL programs that plotly compiles as it goes, and plotly styles elements directly.
+"""Time limit for a client to send its request."""
+# plotly compiles WebGL programs at run time and styles elements directly.
 POLICY = (
     "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; script-src 'self' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -37,28 +38,28 @@ class _Body(BaseModel):
 
 
 class Scored(_Body):
-    """Pairs of ids, from the first to the second; numbers may be given as numbers."""
+    """Pairs of ids, from the first to the second; integer ids may be given as numbers."""
 
     pairs: list[tuple[str | int, str | int]]
 
 
 class Described(_Body):
-    """New nodes, described in one of four ways; their type, where types have attributes of their own."""
+    """New nodes, described in one of four ways, and their node type if the model has several."""
 
     texts: list[str] | None = None
     attributes: list[list[float]] | None = None
     names: list[list[str]] | None = None
     rows: list[dict[str, str | float | bool | None]] | None = None
     k: int = 10
-    type: str | None = None
+    node_type: str | None = None
 
 
 def make_app(answers: Answers, positions: Positions | None = None, hosts: list[str] | None = None) -> FastAPI:
-    """The application; with positions of the nodes it has the page to explore them too."""
+    """The application; with positions of the nodes it also serves the explorer page."""
     app = FastAPI(
         title="glace",
         version=__version__,
-        description="Questions to Gaussians of nodes.",
+        description="Questions about the Gaussians of nodes.",
         docs_url=None,
         redoc_url=None,
     )
@@ -67,13 +68,13 @@ def make_app(answers: Answers, positions: Positions | None = None, hosts: list[s
         _add_page(app, answers, positions)
     _add_refusals(app)
     app.add_middleware(Limits)
-    # A page elsewhere on the web must not read answers by a name that leads to this machine.
+    # DNS rebinding: a web page must not reach this server under a name of its own.
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["127.0.0.1", "localhost", "::1", "[::1]"])
     return app
 
 
 def _add_questions(app: FastAPI, answers: Answers) -> None:
-    # Plain functions: they are run in threads, and a long one does not keep the others waiting.
+    # Not async: FastAPI runs these in threads, so that a slow one does not block the others.
     @app.get("/api/health")
     def health() -> Answer:
         return answers.health()
@@ -83,8 +84,8 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
         return answers.node(id)
 
     @app.get("/api/complete")
-    def complete(q: Text, limit: int = 10) -> list[str]:
-        return answers.complete(q, limit)
+    def complete(q: Text, k: int = 10) -> list[str]:
+        return answers.complete(q, k)
 
     @app.get("/api/neighbors")
     def neighbors(
@@ -92,15 +93,15 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
         k: int = 10,
         by: Text = "edge",
         measure: Text | None = None,
-        unknown: bool = False,
+        exclude_known: bool = False,
         label: Text | None = None,
-        type: Text | None = None,
+        node_type: Text | None = None,
     ) -> list[Answer]:
-        return answers.neighbors(id, k, by, measure, unknown, label, type)
+        return answers.neighbors(id, k, by, measure, exclude_known, label, node_type)
 
     @app.get("/api/links")
-    def links(id: Text | None = None, top: int = 10, type: Text | None = None) -> list[Answer]:
-        return answers.links(id, top, type)
+    def links(id: Text | None = None, k: int = 10, node_type: Text | None = None) -> list[Answer]:
+        return answers.links(id, k, node_type)
 
     @app.get("/api/ellipses")
     def ellipses(id: Text, other: Annotated[list[str] | None, Query()] = None) -> list[Answer]:
@@ -112,7 +113,7 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
 
     @app.post("/api/embed")
     def embed(body: Described) -> list[Answer]:
-        return answers.embed(body.texts, body.attributes, body.names, body.rows, body.k, body.type)
+        return answers.embed(body.texts, body.attributes, body.names, body.rows, body.k, body.node_type)
 
 
 def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:
@@ -129,12 +130,12 @@ def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:
     @app.get("/{name}", response_class=Response)
     def part(name: str) -> Response:
         if name not in page.PARTS:
-            raise HTTPException(404, f"there is no {name}")
+            raise HTTPException(404, f"no file {name!r}")
         return Response(page.part(name), media_type=page.PARTS[name])
 
 
 def map_values(answers: Answers, positions: Positions) -> Answer:
-    """All that the map shows, numbers as the base64 of their bytes."""
+    """The values of the map; arrays of numbers as base64 of their bytes."""
     embedding, graph = answers.embedding, answers.graph
     labels, types = (None, None) if graph is None else (graph.labels, graph.node_types)
     return {
@@ -148,7 +149,7 @@ def map_values(answers: Answers, positions: Positions) -> Answer:
     }
 
 
-def _packed(numbers: Any) -> str:
+def _packed(numbers: npt.NDArray[np.generic]) -> str:
     return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f4").tobytes()).decode()
 
 
@@ -161,8 +162,8 @@ def _add_refusals(app: FastAPI) -> None:
     def malformed(_request: Request, problem: RequestValidationError) -> JSONResponse:
         first = problem.errors()[0]
         if first["type"] == "json_invalid":
-            return _refusal(400, f"the body is no valid JSON: {first['ctx']['error']}")
-        where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
+            return _refusal(400, f"the body is not valid JSON: {first['ctx']['error']}")
+        where = ".".join(str(each) for each in first["loc"][1:]) or "the body"
         return _refusal(422, f"{where}: {first['msg']}")
 
     @app.exception_handler(HTTPException)
@@ -175,13 +176,16 @@ def _refusal(status: int, message: str) -> JSONResponse:
 
 
 class Limits:
-    """Reads the body before anything else does: not more than `MOST_BYTES`, and not longer than `SECONDS`."""
+    """Reads the body before the application does, with limits on its size and on the time it takes to arrive.
+
+    Neither Starlette nor uvicorn has these limits: uvicorn bounds only the headers.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on with its whole body, or refuse it."""
+        """Pass a request with its complete body on, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -191,7 +195,7 @@ class Limits:
             await _refusal(408, f"the request did not arrive within {SECONDS:.0f} seconds")(scope, receive, send)
             return
         if body is None:
-            await _refusal(413, f"a body has {MOST_BYTES:,} bytes at most")(scope, receive, send)
+            await _refusal(413, f"the body must have at most {MOST_BYTES:,} bytes")(scope, receive, send)
             return
         whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -202,16 +206,16 @@ class Limits:
 
 
 async def _whole_body(scope: Scope, receive: Receive) -> bytes | None:
-    """The body; None if it is or will be too long."""
+    """The body, or None if it is too long."""
     stated = dict(scope["headers"]).get(b"content-length", b"0")
     if stated.isdigit() and int(stated) > MOST_BYTES:
         return None
-    parts, size = [], 0
+    chunks, size = [], 0
     while True:
         message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
         if size > MOST_BYTES:
             return None
         if not message.get("more_body"):
-            return b"".join(parts)
+            return b"".join(chunks)

@@ -1,4 +1,4 @@
-"""The page to explore an embedding: served in parts, or written as one file that needs no server."""
+"""The explorer page: served as several files, or written as one file that needs no server."""
 
 import json
 from functools import cache
@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from glace.errors import InputError
-from glace.queries.link_types import link_types
-from glace.queries.links import missing
+from glace.queries.links import link_types, links_of_each
+from glace.queries.neighbors import neighbors
 from glace.server.answers import Answers, ellipses
 from glace.sparse import row_of
 from glace.storage.files import replacing
 
 PARTS = {"style.css": "text/css", "explore.js": "text/javascript", "plotly.js": "text/javascript"}
 MOST_NODES = 20_000
-"""Nodes of a page that stands alone: it holds all its answers, some 600 bytes a node."""
-NEAREST, LIKELY = 8, 5
+"""Limit of a standalone page: it holds the answers for all nodes, about 600 bytes per node."""
+NEIGHBORS, LINKS = 8, 5
 
 
 @cache
 def part(name: str) -> str:
-    """The text of a part of the page; the library that draws comes from its own package."""
+    """The text of a file of the page; plotly.js comes from the Python package plotly."""
     if name == "plotly.js":
         return _plotly()
     return (resources.files("glace.server") / "page" / name).read_text("utf-8")
@@ -38,20 +39,20 @@ def _plotly() -> str:
 
 
 def linked() -> str:
-    """The page with its parts beside it, on a server."""
+    """The page that loads its style and scripts from the server."""
     links = '<link rel="stylesheet" href="style.css">'
     scripts = '<script src="plotly.js" defer></script><script src="explore.js" defer></script>'
     return part("index.html").replace("<!-- style -->", links).replace("<!-- scripts -->", scripts)
 
 
 def export(answers: Answers, drawn: dict[str, Any], path: Path) -> None:
-    """Write the page with all it can say into one file; `drawn` is what the map shows."""
+    """Write the page with all answers into one file; `drawn` are the values of the map."""
     if len(answers.embedding) > MOST_NODES:
         raise InputError(
-            f"a page that stands alone holds at most {MOST_NODES:,} nodes, not {len(answers.embedding):,}; "
-            "explore these with `glace explore` on this machine"
+            f"a standalone page holds at most {MOST_NODES:,} nodes, not {len(answers.embedding):,}; "
+            "use `glace explore` without --export"
         )
-    # In a script no text may look like the end of it, or like the beginning of another.
+    # Inside a script element, text must not look like the end of it or the start of another.
     data = json.dumps({**drawn, **_all_answers(answers)}, separators=(",", ":")).replace("<", "\\u003c")
     scripts = "".join(
         f"<script{kind}>{text}</script>\n"
@@ -67,39 +68,40 @@ def export(answers: Answers, drawn: dict[str, Any], path: Path) -> None:
 
 
 def _all_answers(answers: Answers) -> dict[str, Any]:
-    """The answers for every node, by position; numbers to four digits."""
+    """The answers for every node by position, with four significant digits."""
     embedding, graph = answers.embedding, answers.graph
+    found = neighbors(embedding, graph, list(embedding.ids), NEIGHBORS)
+    assert found.variance_term is not None
+    assert found.probability is not None
     nodes = np.arange(len(embedding))
-    places, far = embedding.nearest_to(embedding, NEAREST, exclude=nodes[:, None].tolist())
-    pairs = np.column_stack([np.repeat(nodes, places.shape[1]), places.ravel()])
-    spread = np.zeros(len(pairs))
-    found = pairs[:, 1] >= 0
-    spread[found] = embedding.variance_terms_at(pairs[found])
+    positions = found.position.reshape(len(nodes), -1)
+    figures = {
+        "dissimilarity": found.dissimilarity,
+        "variance_term": found.variance_term,
+        "probability": found.probability,
+    }
     values: dict[str, Any] = {
-        "near": places.tolist(),
-        "far": _short(far),
-        "spread": _short(spread.reshape(far.shape)),
-        "chance": _short(embedding.probabilities(far)),
+        "neighbors": positions.tolist(),
+        **{name: _rounded(column.reshape(positions.shape)) for name, column in figures.items()},
         "ellipses": [
-            _short([list(each.values()) for each in ellipses(embedding.gaussian[[node, *near[near >= 0]]])])
-            for node, near in enumerate(places)
+            _rounded([list(each.values()) for each in ellipses(embedding.gaussian[[node, *row]])])
+            for node, row in enumerate(positions.tolist())
         ],
     }
     if graph is None:
         return values
-    known, around = graph.known_edges(embedding.measure.symmetric), graph.neighborhoods()
-    types = link_types(graph, embedding.measure.symmetric)
-    likely, unlike = missing(embedding, known, nodes, LIKELY, types=types)
-    joined = [row_of(around, node).tolist() for node in nodes.tolist()]
+    symmetric, around = embedding.measure.symmetric, graph.neighborhoods()
+    types = link_types(graph, symmetric)
+    links, dissimilarities = links_of_each(embedding, graph.known_edges(symmetric), nodes, LINKS, types=types)
     return {
         **values,
-        "joined": joined,
-        "likely": likely.tolist(),
-        "likely_chance": _short(embedding.probabilities(unlike)),
+        "joined": [row_of(around, node).tolist() for node in nodes.tolist()],
+        "links": links.tolist(),
+        "link_probability": _rounded(embedding.probabilities(dissimilarities)),
     }
 
 
-def _short(numbers: Any) -> Any:
-    """As lists, with four digits; what is infinite stands for nobody."""
+def _rounded(numbers: npt.ArrayLike) -> list[list[float]]:
+    """The rows with four significant digits; infinity, of a missing answer, becomes 0."""
     finite = np.nan_to_num(np.asarray(numbers, dtype=np.float64), posinf=0.0)
     return [[float(f"{value:.4g}") for value in row] for row in finite]

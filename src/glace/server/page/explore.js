@@ -8,7 +8,7 @@ const PALETTE = [
   "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999933", "#882255", "#44aa99", "#cc6677",
   "#117733", "#88ccee", "#dd8452", "#937860", "#8172b3", "#da8bc3", "#64b5cd", "#b07aa1",
 ];
-const NEAREST = 8, LIKELY = 5;
+const NEIGHBORS = 8, LINKS = 5;
 
 const unpack = (text) =>
   text === null ? null : new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
@@ -26,11 +26,11 @@ class Served {
     return answer;
   }
   map() { return this.ask("map"); }
-  complete(text) { return this.ask("complete", { q: text, limit: 12 }); }
+  complete(text) { return this.ask("complete", { q: text, k: 12 }); }
   node(id) { return this.ask("node", { id }); }
-  nearest(id, type) { return this.ask("neighbors", { id, k: NEAREST, ...(type ? { type } : {}) }); }
+  neighbors(id, type) { return this.ask("neighbors", { id, k: NEIGHBORS, ...(type ? { node_type: type } : {}) }); }
   async likely(id) {
-    const found = await this.ask("links", { id, top: LIKELY });
+    const found = await this.ask("links", { id, k: LINKS });
     return found.map((link) => ({ id: link.target, probability: link.probability }));
   }
   ellipses(id, others) {
@@ -39,14 +39,14 @@ class Served {
   async embed(kind, text) {
     const row = kind === "names" ? text.split(/[\s,]+/).filter(Boolean)
       : kind === "attributes" ? text.split(/[\s,]+/).filter(Boolean).map(Number) : text;
-    return (await this.ask("embed", {}, { [kind]: [row], k: NEAREST }))[0];
+    return (await this.ask("embed", {}, { [kind]: [row], k: NEIGHBORS }))[0];
   }
 }
 
 class Embedded {
   constructor(data) {
     this.data = { ...data, takes: null };
-    this.byType = false; // it holds the nearest of each node, but not those of each type
+    this.byType = false; // it has the neighbours of each node, but not those of each type
     this.places = new Map(data.ids.map((id, place) => [id, place]));
     this.certainty = unpack(data.certainty);
     this.codes = unpack(data.codes);
@@ -73,17 +73,18 @@ class Embedded {
     const place = this.places.get(id), joined = this.data.joined ? this.data.joined[place] : [];
     return { ...this.named(place), edges: joined.length, joined: joined.map((other) => this.data.ids[other]) };
   }
-  nearest(id) {
-    const { near, far, spread, chance, joined } = this.data, place = this.places.get(id);
-    return near[place].map((other, rank) => ({
-      ...(other < 0 ? { id: null } : this.named(other)), dissimilarity: far[place][rank], variance_term: spread[place][rank],
-      probability: chance[place][rank], known: joined && joined[place].includes(other),
-    })).filter((answer) => answer.id !== null);
+  neighbors(id) {
+    const data = this.data, place = this.places.get(id);
+    return data.neighbors[place].map((other, rank) => ({
+      ...this.named(other), dissimilarity: data.dissimilarity[place][rank],
+      variance_term: data.variance_term[place][rank], probability: data.probability[place][rank],
+      known: data.joined && data.joined[place].includes(other),
+    }));
   }
   likely(id) {
-    const { likely, likely_chance: chance } = this.data, place = this.places.get(id);
-    if (!likely) return [];
-    return likely[place].map((other, rank) => ({ id: this.data.ids[other], probability: chance[place][rank] }))
+    const { links, link_probability: probability } = this.data, place = this.places.get(id);
+    if (!links) return [];
+    return links[place].map((other, rank) => ({ id: this.data.ids[other], probability: probability[place][rank] }))
       .filter((answer) => answer.id !== undefined);
   }
   ellipses(id, others) {
@@ -183,10 +184,10 @@ class Atlas {
     }
     await Plotly.restyle(this.element, { x: [x, [this.x[place]]], y: [y, [this.y[place]]] }, [this.below, this.below + 1]);
   }
-  async land(nearest) {
-    /* A new node has no place of its own on the map: it is put amid its nearest, the likelier the nearer. */
+  async land(neighbors) {
+    /* A new node has no place of its own on the map: it is drawn at the mean of its neighbours, weighted by probability. */
     let total = 0, x = 0, y = 0;
-    for (const each of nearest.slice(0, 5)) {
+    for (const each of neighbors.slice(0, 5)) {
       const place = this.places.get(each.id), weight = each.probability + 1e-6;
       total += weight;
       x += weight * this.x[place];
@@ -233,7 +234,7 @@ function bar(answer, most) {
     made.append(part);
   }
   made.title = `dissimilarity ${figure(answer.dissimilarity)}: ${figure(parts.distance)} by distance, `
-    + `${figure(parts.spread)} by unequal spread`;
+    + `${figure(parts.spread)} by unequal variance`;
   return made;
 }
 
@@ -325,15 +326,15 @@ class Explorer {
   async choose(id, focus) {
     const number = this.asked = (this.asked || 0) + 1;
     try {
-      const [node, nearest, likely] = await Promise.all([
-        this.source.node(id), this.source.nearest(id, $("type").value),
+      const [node, neighbors, likely] = await Promise.all([
+        this.source.node(id), this.source.neighbors(id, $("type").value),
         Promise.resolve().then(() => this.source.likely(id)).catch(() => []),
       ]);
-      const ellipses = await this.source.ellipses(id, nearest.map((each) => each.id));
+      const ellipses = await this.source.ellipses(id, neighbors.map((each) => each.id));
       if (number !== this.asked) return; // another node was chosen meanwhile
       this.now = node;
       await this.atlas.show(node.id, node.joined);
-      this.about(node, nearest, likely);
+      this.about(node, neighbors, likely);
       if (focus) $("name").focus();
       drawEllipses(ellipses);
     } catch (problem) {
@@ -341,7 +342,7 @@ class Explorer {
       $("status").textContent = problem.message;
     }
   }
-  about(node, nearest, likely) {
+  about(node, neighbors, likely) {
     $("status").hidden = true;
     $("about").hidden = false;
     $("name").textContent = node.id;
@@ -349,7 +350,7 @@ class Explorer {
     $("node").replaceChildren(...Object.entries(facts).filter(([, value]) => value !== undefined && value !== null)
       .flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
     showMeter(node.certainty);
-    listNodes($("nearest"), nearest, (id) => this.choose(id, true), true);
+    listNodes($("neighbors"), neighbors, (id) => this.choose(id, true), true);
     listNodes($("likely"), likely, (id) => this.choose(id, true), false);
   }
   async place(kind, text) {
@@ -357,20 +358,20 @@ class Explorer {
     said.className = "";
     try {
       const answer = await this.source.embed(kind, text);
-      this.landed = answer.nearest;
-      await this.atlas.land(answer.nearest);
+      this.landed = answer.neighbors;
+      await this.atlas.land(answer.neighbors);
       said.textContent = answer.certainty === null ? "Its place is the star on the map."
         : `Its place is the star on the map, more certain than ${percent(answer.certainty)} of the nodes.`;
-      if (answer.unlike) {
+      if (answer.is_novel) {
         said.className = "warning";
-        said.textContent += ` Mind: it is unlike the nodes the model learned from (${percent(answer.unseen)} of what`
-          + " describes it was never seen there).";
+        said.textContent += ` Warning: it is unlike the training graph (${percent(answer.unseen)} of its attributes`
+          + " were never seen there); treat its results with caution.";
       }
-      listNodes($("placed-near"), answer.nearest, (id) => this.choose(id, true), false);
+      listNodes($("placed-neighbors"), answer.neighbors, (id) => this.choose(id, true), false);
     } catch (problem) {
       said.className = "warning";
       said.textContent = problem.message;
-      $("placed-near").replaceChildren();
+      $("placed-neighbors").replaceChildren();
     }
   }
 }
