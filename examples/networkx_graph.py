@@ -15,8 +15,8 @@ embedding = model.embedding_
 
 for character in ("Valjean", "Cosette", "Enjolras", "Fantine"):
     found = embedding.neighbors(character, k=4)
-    chances = embedding.probabilities(found.dissimilarities)
-    near = ", ".join(f"{other} ({chance:.2f})" for other, chance in zip(found.ids, chances, strict=True))
+    chances = found.probability
+    near = ", ".join(f"{other} ({chance:.2f})" for other, chance in zip(found.id, chances, strict=True))
     print(f"nearest to {character}: {near}")
 
 friends = [("Enjolras", "Combeferre"), ("Enjolras", "Fantine")]

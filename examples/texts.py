@@ -10,7 +10,7 @@ assert model.history_.best is not None
 print(f"AUC of held-out edges: {model.history_.best.auc:.3f}")
 
 for node in ("n:dog", "n:piano", "n:apple"):
-    print(f"nearest to {node}:", ", ".join(str(each) for each in model.embedding_.neighbors(node, k=5).ids))
+    print(f"nearest to {node}:", ", ".join(str(each) for each in model.embedding_.neighbors(node, k=5).id))
 
 # The graph was made from texts, so the model knows how words become attributes.
 texts = {

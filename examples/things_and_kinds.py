@@ -33,7 +33,7 @@ for name, train in (("one type", split.train.of_one_type()), ("two types", split
 
 model, embedding = models["two types"], models["two types"].embedding_
 kinds = embedding.neighbors("n:poodle", k=4, among=graph.has_type("kind"))
-print("a poodle is likely to be of the kinds", ", ".join(str(each) for each in kinds.ids))
+print("a poodle is likely to be of the kinds", ", ".join(str(each) for each in kinds.id))
 
 # A thing and a kind that WordNet does not have, from their words.
 thing = model.transform(["a small dog with a long coat"], ids=["a new thing"], node_type="thing")

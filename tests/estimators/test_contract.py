@@ -80,7 +80,7 @@ def test_neighbors_of_a_node_are_of_its_community(model, planted):
     """A planted answer for each query: by chance one in ten would be."""
     same = []
     for node in range(0, 400, 20):
-        found = planted.ids.positions(model.embedding_.neighbors(node, k=5).ids)
+        found = planted.ids.positions(model.embedding_.neighbors(node, k=5).id)
         same += (planted.labels.codes[found] == planted.labels.codes[node]).tolist()
     assert np.mean(same) > 0.5
 

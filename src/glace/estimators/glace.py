@@ -258,9 +258,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """
         self._check_fitted()
         graph = self.graph_ if known is None else known
-        return links(
-            self.embedding_, graph, node, k, node_type=node_type, approximate=approximate, progress=progress
-        )
+        return links(self.embedding_, graph, node, k, node_type=node_type, approximate=approximate, progress=progress)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
         """Write model and Gaussians to one file; `embedding="beside"` puts the Gaussians into a file beside it.
