@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from glace.queries.novelty import NoveltyModel
 
 import glace
 from glace.errors import FormatError, InputError
 from glace.experiments.splits import hide_nodes
 from glace.io.folder import read_folder, write_folder
+from glace.queries.novelty import NoveltyModel
 from glace.rng import Streams
 
 SETTLED: dict[str, Any] = {
