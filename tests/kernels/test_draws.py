@@ -1,20 +1,10 @@
-"""Weighted draws and the rejection of neighbours, against plain Python."""
+"""The rejection of neighbours, against plain Python."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glace.kernels import draws
-
-
-@given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=40))
-def test_alias_table_holds_exactly_the_weights(weights):
-    """Place p is drawn with (its own threshold + what others leave to it) / n."""
-    weights = np.array(weights)
-    threshold, alias = draws.alias_table(weights)
-    share = np.minimum(threshold, 1)
-    np.add.at(share, alias, 1 - np.minimum(threshold, 1))
-    np.testing.assert_allclose(share / len(weights), weights / weights.sum(), rtol=1e-7, atol=1e-12)
 
 
 def random_rows(seed):

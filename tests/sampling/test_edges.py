@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import glace
 from glace import blocks
@@ -44,16 +46,42 @@ def test_positives_of_a_mapped_graph_are_drawn_by_weight_too(directed, tmp_path)
     np.testing.assert_allclose(counts(graph), wanted, atol=0.01)
 
 
-def test_running_sums_go_on_from_block_to_block(monkeypatch):
+@pytest.mark.parametrize("buckets", [3, 1 << 20])
+def test_places_are_drawn_by_weight_whatever_the_blocks(monkeypatch, buckets):
     monkeypatch.setattr(edges, "blocks", lambda count: blocks.blocks(count, 2))
-    weights = np.array([1, 2, 3, 4, 5], dtype=np.float32)
-    drawn = edges.MappedWeightedSampler(weights).draw(np.random.default_rng(0), 40_000)
-    np.testing.assert_allclose(np.bincount(drawn) / 40_000, weights / 15, atol=0.01)
+    monkeypatch.setattr(edges, "MAX_BUCKETS", buckets)
+    weights = np.array([0, 1, 2, 0, 3, 4, 5, 0], dtype=np.float32)
+    drawn = edges.WeightedSampler(weights).draw(np.random.default_rng(0), 40_000)
+    np.testing.assert_allclose(np.bincount(drawn, minlength=8) / 40_000, weights / 15, atol=0.01)
 
 
-def test_without_weights_a_mapped_graph_has_the_same_batches(planted, tmp_path):
-    write_folder(planted, tmp_path / "g.graph")
-    one, other = sampler(planted).batch(3), sampler(read_folder(tmp_path / "g.graph")).batch(3)
+@given(st.lists(st.floats(0, 1e3, width=32), min_size=2, max_size=60), st.integers(1, 100), st.integers(0, 99))
+def test_weighted_draws_are_a_search_in_the_cumulative_sums(weights, buckets, seed):
+    assume(len(set(weights)) > 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edges, "MAX_BUCKETS", buckets)
+        drawn = edges.WeightedSampler(np.array(weights)).draw(np.random.default_rng(seed), 50)
+    sums = np.cumsum(weights)
+    np.testing.assert_array_equal(
+        drawn, np.searchsorted(sums, np.random.default_rng(seed).random(50) * sums[-1], "right")
+    )
+
+
+def test_the_largest_uniform_number_draws_the_last_weight_above_0():
+    class Largest:
+        def random(self, size):
+            return np.full(size, 1 - 2**-53)
+
+    found = edges.WeightedSampler(np.array([1.0, 2.0, 0.0])).draw(Largest(), 3)
+    assert found.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_a_mapped_graph_has_the_same_batches(planted, tmp_path, weights):
+    pairs = planted.edges()
+    graph = planted.with_edges(pairs, 1.0 + pairs[:, 0] % 5) if weights else planted
+    write_folder(graph, tmp_path / "g.graph")
+    one, other = sampler(graph).batch(3), sampler(read_folder(tmp_path / "g.graph")).batch(3)
     np.testing.assert_array_equal(one.anchors, other.anchors)
     np.testing.assert_array_equal(one.targets, other.targets)
     np.testing.assert_array_equal(one.negatives, other.negatives)

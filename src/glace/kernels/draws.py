@@ -1,4 +1,4 @@
-"""Weighted draws in constant time, and the rejection of neighbours."""
+"""The rejection of negatives that are neighbours."""
 
 from typing import Any
 
@@ -6,37 +6,6 @@ import numpy as np
 from numba import prange
 
 from glace.kernels.compile import compiled
-
-
-@compiled
-def alias_table(weights: Any) -> Any:
-    """Walker's table for draws in proportion to `weights` (n,): (threshold, alias), each (n,).
-
-    To draw: pick a place evenly, keep it with probability threshold[place], else take alias[place].
-    """
-    count = len(weights)
-    threshold = weights * (count / weights.sum())
-    alias = np.arange(count)
-    small = np.empty(count, np.int64)
-    large = np.empty(count, np.int64)
-    lows, highs = 0, 0
-    for place in range(count):
-        if threshold[place] < 1.0:
-            small[lows] = place
-            lows += 1
-        else:
-            large[highs] = place
-            highs += 1
-    while lows > 0 and highs > 0:
-        lows -= 1
-        low, high = small[lows], large[highs - 1]
-        alias[low] = high
-        threshold[high] -= 1.0 - threshold[low]
-        if threshold[high] < 1.0:
-            highs -= 1
-            small[lows] = high
-            lows += 1
-    return threshold, alias
 
 
 @compiled

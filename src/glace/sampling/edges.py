@@ -1,9 +1,11 @@
-"""Batches of edges: positives in proportion to their weight, negatives from a noise distribution.
+"""Training batches: edges drawn in proportion to their weights, and negatives from a noise distribution.
 
-The batch of a step depends on the seed and the step's number only, and its cost not on the size of the graph.
+The batch of a step depends only on the seed and the step's number; its cost does not depend on the size of the graph.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,28 +20,37 @@ from glace.rng import Streams
 from glace.storage.mapped import scratch
 
 NodeIndex = npt.NDArray[np.int64]
-REDRAWS = 8
-"""How often a forbidden independent negative is drawn again before it is left out of the loss."""
+Allowed = npt.NDArray[np.bool_]
+MAX_REDRAWS = 8
+"""How often a forbidden independent negative is drawn again before the loss leaves it out."""
+MAX_BUCKETS = 1 << 20
+"""Limits the guide table of weighted draws to 8 MB; a larger one is no faster."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Node numbers of one step. An edge runs from `anchors[b]` to `targets[b]`.
+    """The node numbers of one training step.
 
-    `negatives` is (M,), shared by all anchors, or (B, K), row b for anchor b; `allowed` is (B, M) or
-    (B, K) and False where a negative is the anchor itself or a true neighbour of it.
+    Parameters
+    ----------
+    anchors, targets
+        (B,) the ends of each edge.
+    negatives
+        (M,) shared by all anchors, or (B, K) with row b for anchor b.
+    allowed
+        (B, M) or (B, K); False where a negative is the anchor itself or one of its neighbours.
     """
 
     anchors: NodeIndex
     targets: NodeIndex
     negatives: NodeIndex
-    allowed: npt.NDArray[np.bool_]
+    allowed: Allowed
 
     def distinct(self) -> tuple[NodeIndex, "Batch"]:
-        """The nodes of the batch, sorted and each once, and the batch with their places in place of their numbers."""
+        """Return the nodes of the batch, sorted and each once, and the batch with positions among them."""
         groups = self.anchors, self.targets, self.negatives
-        nodes, places = np.unique(np.concatenate([group.ravel() for group in groups]), return_inverse=True)
-        parts = np.split(places, np.cumsum([group.size for group in groups])[:-1])
+        nodes, positions = np.unique(np.concatenate([group.ravel() for group in groups]), return_inverse=True)
+        parts = np.split(positions, np.cumsum([group.size for group in groups])[:-1])
         return nodes, Batch(parts[0], parts[1], parts[2].reshape(self.negatives.shape), self.allowed)
 
 
@@ -48,21 +59,14 @@ class EdgeSampler:
 
     def __init__(self, graph: Graph, config: SamplingConfig, streams: Streams) -> None:
         check_negatives_exist(graph)
-        self.config, self.streams = config, streams
-        self.adjacency = graph.adjacency
-        kind = MappedWeightedSampler if graph.mapped else WeightedSampler
-        self.positives = kind(graph.adjacency.data)
-        weights = _noise_weights(graph, config.negative_power)
-        self.noise = (
-            NegativeSampler(weights)
-            if graph.node_types is None
-            else TypedNegativeSampler(weights, graph.node_types.codes)
-        )
+        self.config, self.streams, self.adjacency = config, streams, graph.adjacency
+        self.positives = WeightedSampler(graph.adjacency.data, scratch if graph.mapped else np.empty)
+        self.negatives = NegativeSampler(_noise_weights(graph, config.negative_power), _type_codes(graph))
 
     def batch(self, step: int) -> Batch:
-        """The batch of this step."""
+        """Return the batch of this step."""
         entries = self.positives.draw(self.streams.numpy("positives", step), self.config.batch_size)
-        # As what indptr is: of another type, numpy would copy all of that.
+        # In indptr's own type: numpy would copy an array of another type to search in it.
         places = entries.astype(self.adjacency.indptr.dtype)
         anchors = np.searchsorted(self.adjacency.indptr, places, side="right").astype(np.int64) - 1
         targets = self.adjacency.indices[entries].astype(np.int64)
@@ -73,165 +77,153 @@ class EdgeSampler:
 
     def _pool(
         self, anchors: NodeIndex, targets: NodeIndex, generator: np.random.Generator
-    ) -> tuple[NodeIndex, npt.NDArray[np.bool_]]:
-        pool = np.sort(self.noise.pool(targets, self.config.negative_pool_size, generator))
+    ) -> tuple[NodeIndex, Allowed]:
+        pool = np.sort(self.negatives.pool(targets, self.config.negative_pool_size, generator))
         allowed = np.empty((len(anchors), len(pool)), dtype=np.bool_)
         draws.allowed_pool(self.adjacency.indptr, self.adjacency.indices, anchors, pool, allowed)
-        self.noise.forbid_others(targets, pool, allowed)
+        self.negatives.forbid_other_types(targets, pool, allowed)
         return pool, allowed
 
     def _independent(
         self, anchors: NodeIndex, targets: NodeIndex, generator: np.random.Generator
-    ) -> tuple[NodeIndex, npt.NDArray[np.bool_]]:
+    ) -> tuple[NodeIndex, Allowed]:
         replaced = np.repeat(targets[:, None], self.config.n_negatives, axis=1)
-        negatives, shape = self.noise.like(replaced, generator), replaced.shape
-        allowed = np.empty(shape, dtype=np.bool_)
-        for _ in range(REDRAWS):
-            draws.allowed_pairs(self.adjacency.indptr, self.adjacency.indices, anchors, negatives, allowed)
+        negatives = self.negatives.like(replaced, generator)
+        allowed = self._allowed(anchors, negatives)
+        for _ in range(MAX_REDRAWS):
             if allowed.all():
                 break
-            negatives[~allowed] = self.noise.like(replaced[~allowed], generator)
-        else:
-            draws.allowed_pairs(self.adjacency.indptr, self.adjacency.indices, anchors, negatives, allowed)
+            negatives[~allowed] = self.negatives.like(replaced[~allowed], generator)
+            allowed = self._allowed(anchors, negatives)
         return negatives, allowed
+
+    def _allowed(self, anchors: NodeIndex, negatives: NodeIndex) -> Allowed:
+        allowed = np.empty(negatives.shape, dtype=np.bool_)
+        draws.allowed_pairs(self.adjacency.indptr, self.adjacency.indices, anchors, negatives, allowed)
+        return allowed
 
 
 class NegativeSampler:
-    """Negatives from all nodes, in proportion to weights."""
+    """Draws negatives in proportion to (n,) weights, each of the node type of the target it replaces.
 
-    def __init__(self, weights: npt.NDArray[np.floating]) -> None:
-        self.draws = WeightedSampler(weights)
-
-    def pool(self, _targets: NodeIndex, size: int, generator: np.random.Generator) -> NodeIndex:
-        """(M,) for edges that have these targets."""
-        return self.draws.draw(generator, size)
-
-    def like(self, targets: NodeIndex, generator: np.random.Generator) -> NodeIndex:
-        """One in place of each target, in their shape."""
-        return self.draws.draw(generator, targets.size).reshape(targets.shape)
-
-    def forbid_others(self, targets: NodeIndex, pool: NodeIndex, allowed: npt.NDArray[np.bool_]) -> None:
-        """Strike out what may not replace a target; here, nothing."""
-
-
-class TypedNegativeSampler:
-    """The same where nodes have types: a negative has the type of the node it replaces.
-
-    An edge between a word and its meaning is told from a pair of a word and another meaning, not from a pair of words,
-    which no one asks about. Nodes without a type have one of their own.
+    Between words and their meanings, an edge must be distinguished from a pair of a word and another meaning, not from
+    two words. `type_codes` (n,) number the types; None means one type, without an array per node.
     """
 
-    def __init__(self, weights: npt.NDArray[np.floating], codes: npt.NDArray[np.integer]) -> None:
-        self.types = codes.astype(np.int64) + 1
-        self.nodes = [np.flatnonzero(self.types == each) for each in range(int(self.types.max()) + 1)]
-        self.draws = [WeightedSampler(_positive(weights[nodes])) if len(nodes) else None for nodes in self.nodes]
+    def __init__(self, weights: npt.NDArray[np.floating], type_codes: NodeIndex | None = None) -> None:
+        self.type_codes = type_codes
+        if type_codes is None:
+            self.samplers: list[WeightedSampler | None] = [WeightedSampler(weights)]
+            return
+        self.nodes = [np.flatnonzero(type_codes == code) for code in range(int(type_codes.max()) + 1)]
+        self.samplers = [WeightedSampler(_positive(weights[nodes])) if len(nodes) else None for nodes in self.nodes]
 
     def pool(self, targets: NodeIndex, size: int, generator: np.random.Generator) -> NodeIndex:
-        """(M,) in which types are as common as among the targets, and each of theirs occurs."""
-        counts = np.bincount(self.types[targets], minlength=len(self.nodes))
+        """Return about `size` negatives; types are as frequent as among the targets, and none of theirs is absent."""
+        if self.type_codes is None:
+            return self._draw(0, size, generator)
+        counts = np.bincount(self.type_codes[targets], minlength=len(self.samplers))
         wanted = np.maximum(np.round(counts * (size / len(targets))), counts > 0).astype(np.int64)
-        return np.concatenate([self._draw(kind, int(count), generator) for kind, count in enumerate(wanted)])
+        return np.concatenate([self._draw(code, int(count), generator) for code, count in enumerate(wanted)])
 
     def like(self, targets: NodeIndex, generator: np.random.Generator) -> NodeIndex:
-        """One of the same type in place of each target, in their shape."""
-        types, found = self.types[targets], np.empty(targets.shape, np.int64)
-        for kind in range(len(self.nodes)):
-            mine = types == kind
-            found[mine] = self._draw(kind, int(mine.sum()), generator)
+        """Return one negative for each target, in the shape of the targets."""
+        if self.type_codes is None:
+            return self._draw(0, targets.size, generator).reshape(targets.shape)
+        codes, found = self.type_codes[targets], np.empty(targets.shape, np.int64)
+        for code in range(len(self.samplers)):
+            here = codes == code
+            found[here] = self._draw(code, int(here.sum()), generator)
         return found
 
-    def forbid_others(self, targets: NodeIndex, pool: NodeIndex, allowed: npt.NDArray[np.bool_]) -> None:
-        """Strike out what is of another type than the target."""
-        allowed &= self.types[targets][:, None] == self.types[pool]
+    def forbid_other_types(self, targets: NodeIndex, pool: NodeIndex, allowed: Allowed) -> None:
+        """Set `allowed` (B, M) to False where a negative has another type than the target."""
+        if self.type_codes is not None:
+            allowed &= self.type_codes[targets][:, None] == self.type_codes[pool]
 
-    def _draw(self, kind: int, count: int, generator: np.random.Generator) -> NodeIndex:
-        draws = self.draws[kind]
-        if draws is None or count == 0:
+    def _draw(self, code: int, count: int, generator: np.random.Generator) -> NodeIndex:
+        sampler = self.samplers[code]
+        if sampler is None or count == 0:
             return np.empty(0, np.int64)
-        return self.nodes[kind][draws.draw(generator, count)]
+        drawn = sampler.draw(generator, count)
+        return drawn if self.type_codes is None else self.nodes[code][drawn]
 
 
 def _positive(weights: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """The weights, or even ones where all are 0: of a directed graph, a type may have no edges that go out."""
+    """Return the weights, or equal ones if all are 0: in a directed graph, a type may have no outgoing edges."""
     return weights if weights.any() else np.ones_like(weights)
 
 
 class WeightedSampler:
-    """Draws of places 0 to n - 1 in proportion to n weights, each in constant time."""
+    """Draws indices 0 to n - 1 in proportion to n weights, by binary search in their cumulative sums.
 
-    def __init__(self, weights: npt.NDArray[np.floating]) -> None:
+    A guide table says where in the sums each of up to `MAX_BUCKETS` equal intervals begins, so that a draw searches
+    a few sums only. `allocate` makes the array of the sums; equal weights need none.
+    """
+
+    def __init__(
+        self,
+        weights: npt.NDArray[np.floating],
+        allocate: Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[Any]] = np.empty,
+    ) -> None:
         self.count = len(weights)
-        # Most graphs have no weights: no table is needed, nor its 16 bytes an edge.
-        self.even = all(bool((block == weights[0]).all()) for block in row_blocks(weights))
-        if not self.even:
-            self._prepare(weights)
+        self.equal = all(bool((block == weights[0]).all()) for block in row_blocks(weights))
+        if self.equal:
+            return
+        self.sums, self.total = allocate((self.count,), np.float64), 0.0
+        for part in blocks(self.count):
+            self.sums[part] = self.total + np.cumsum(weights[part], dtype=np.float64)
+            self.total = float(self.sums[part.stop - 1])
+        self.buckets = min(self.count, MAX_BUCKETS)
+        edges = np.arange(self.buckets + 1) * (self.total / self.buckets)
+        last = np.searchsorted(self.sums, self.total)  # of the indices with a weight above 0
+        self.guide = np.minimum(np.searchsorted(self.sums, edges, side="right"), last)
 
     def draw(self, generator: np.random.Generator, size: int) -> NodeIndex:
-        """`size` places, drawn independently."""
-        return generator.integers(self.count, size=size) if self.even else self._weighted(generator, size)
-
-    def _prepare(self, weights: npt.NDArray[np.floating]) -> None:
-        self.threshold, self.alias = draws.alias_table(weights.astype(np.float64))
-
-    def _weighted(self, generator: np.random.Generator, size: int) -> NodeIndex:
-        places = generator.integers(self.count, size=size)
-        keep = generator.random(size) < self.threshold[places]
-        return np.where(keep, places, self.alias[places])
-
-
-class MappedWeightedSampler(WeightedSampler):
-    """The same for more weights than memory holds: by binary search in running sums, which lie in a scratch file."""
-
-    def _prepare(self, weights: npt.NDArray[np.floating]) -> None:
-        self.sums, total = scratch((len(weights),), np.float64), 0.0
-        for part in blocks(len(weights)):
-            self.sums[part] = total + np.cumsum(weights[part], dtype=np.float64)
-            total = float(self.sums[part.stop - 1])
-
-    def _weighted(self, generator: np.random.Generator, size: int) -> NodeIndex:
-        places = np.searchsorted(self.sums, generator.random(size) * self.sums[-1], side="right")
-        return np.asarray(np.minimum(places, self.count - 1))
+        """Return `size` indices, drawn independently."""
+        if self.equal:
+            return generator.integers(self.count, size=size)
+        uniform = generator.random(size)
+        bucket, wanted = (uniform * self.buckets).astype(np.int64), uniform * self.total
+        low, high = self.guide[bucket], self.guide[bucket + 1]
+        while (low < high).any():
+            middle = (low + high) // 2
+            beyond = self.sums[middle] <= wanted
+            low, high = np.where(beyond, np.minimum(middle + 1, high), low), np.where(beyond, high, middle)
+        return low
 
 
 def check_negatives_exist(graph: Graph) -> None:
-    """Raise unless some node has both an edge and a node it is not joined to."""
+    """Raise InputError unless some node has an edge to a node of a type, and none to another node of that type."""
     if graph.num_nodes < 2:
         raise InputError(f"the graph has {graph.num_nodes} node; training needs at least 2 and an edge")
     if graph.adjacency.nnz == 0:
         raise InputError("the graph has no edges; training needs some to learn from")
-    if graph.node_types is not None:
-        some = _some_of_a_type(graph.adjacency, graph.node_types.codes.astype(np.int64) + 1)
-    else:
-        some = any(
-            _some_between(graph.adjacency.indptr[part.start : part.stop + 1], graph.num_nodes - 1)
-            for part in blocks(graph.num_nodes)
-        )
-    if not some:
-        others = "all others" if graph.node_types is None else "all nodes of the same type as its neighbours"
+    codes = _type_codes(graph)
+    if not any(_some_joined_in_part(graph.adjacency, part, codes) for part in blocks(graph.num_nodes)):
+        others = "all others" if codes is None else "all nodes of the same type as its neighbours"
         raise InputError(
             f"every node with an edge is joined to {others}, as in a complete graph: no negatives can be "
             "drawn, and nothing can be learned from edges that are always there"
         )
 
 
-def _some_of_a_type(adjacency: sp.csr_array, types: NodeIndex) -> bool:
-    """Whether some node is joined to some, but not all, of the other nodes of a type."""
-    of_type = np.bincount(types)
-    for part in blocks(adjacency.shape[0]):
-        begin, end = adjacency.indptr[part.start], adjacency.indptr[part.stop]
-        row = np.repeat(np.arange(part.stop - part.start), np.diff(adjacency.indptr[part.start : part.stop + 1]))
-        cells = row * len(of_type) + types[adjacency.indices[begin:end]]
-        joined = np.bincount(cells, minlength=(part.stop - part.start) * len(of_type)).reshape(-1, len(of_type))
-        most = of_type - (types[part][:, None] == np.arange(len(of_type)))
-        if ((joined > 0) & (joined < most)).any():
-            return True
-    return False
+def _some_joined_in_part(adjacency: sp.csr_array, part: slice, codes: NodeIndex | None) -> bool:
+    """Return whether some of these nodes is joined to some, but not all, of the other nodes of a type."""
+    size = adjacency.shape[0]
+    of_type = np.array([size]) if codes is None else np.bincount(codes)
+    ends = adjacency.indptr[part.start : part.stop + 1]
+    targets = adjacency.indices[ends[0] : ends[-1]]
+    row = np.repeat(np.arange(part.stop - part.start), np.diff(ends))
+    cells = row if codes is None else row * len(of_type) + codes[targets]
+    joined = np.bincount(cells, minlength=(part.stop - part.start) * len(of_type)).reshape(-1, len(of_type))
+    own = 1 if codes is None else codes[part][:, None] == np.arange(len(of_type))
+    return bool(((joined > 0) & (joined < of_type - own)).any())
 
 
-def _some_between(indptr: npt.NDArray[np.integer], most: int) -> bool:
-    """Whether some row has entries, but fewer than the most it can have."""
-    degrees = np.diff(indptr)
-    return bool(((degrees > 0) & (degrees < most)).any())
+def _type_codes(graph: Graph) -> NodeIndex | None:
+    """Return the type of each node, where nodes without a type form a type of their own; None without node types."""
+    return None if graph.node_types is None else graph.node_types.codes.astype(np.int64) + 1
 
 
 def _noise_weights(graph: Graph, power: float) -> npt.NDArray[np.float64]:
