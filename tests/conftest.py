@@ -1,5 +1,7 @@
 """Small planted graphs and a fitted model that many tests share; hypothesis settings."""
 
+from pathlib import Path, PurePosixPath
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,9 +17,39 @@ settings.load_profile("glace")
 LONG = ("test_examples.py", "test_resume.py", "test_page.py")
 """Files whose tests wait for other programs."""
 
+TESTS = Path(__file__).parent
+SLOW = (
+    "benchmarks",
+    "cli/test_reproduce.py",
+    "cli/test_verbs.py::test_a_reader_who_leaves_does_not_stop_the_work",
+    "cli/test_verbs.py::test_demo",
+    "cli/test_verbs.py::test_demo_without_the_libraries_that_draw",
+    "estimators/test_contract.py",
+    "estimators/test_encoders.py",
+    "experiments",
+    "features/test_sentences.py",
+    "fitted/test_file.py::test_no_file_is_ever_unpickled",
+    "io/test_convert.py::test_a_stream_gives_what_reading_whole_gives",
+    "io/test_convert.py::test_sparse_rows_too",
+    "server/test_app.py::test_a_server_finishes_what_is_under_way",
+    "server/test_app.py::test_many_clients_at_once",
+    "server/test_page.py",
+    "test_docs.py::test_python_blocks_run",
+    "test_examples.py",
+    "test_trace.py",
+    "training/test_estimate.py",
+    "training/test_resume.py",
+)
+"""Folders, files and tests that `make test-fast` leaves out, by their path from this folder."""
+
 
 def pytest_collection_modifyitems(items):
-    """Long files first: where files are shared out among processes, none is left alone with one at the end."""
+    """Mark slow tests, and put long files first, so that no process is left alone with one at the end."""
+    for item in items:
+        path = item.path.relative_to(TESTS).as_posix()
+        names = {path, f"{path}::{item.originalname}", *(each.as_posix() for each in PurePosixPath(path).parents)}
+        if not names.isdisjoint(SLOW):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.path.name not in LONG)
 
 

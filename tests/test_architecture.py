@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import glace
+from tests.conftest import SLOW, TESTS
 
 # Where the public names of the package live, module by module.
 HOME = {name: home.partition(":")[0] for name, home in glace._HOME.items()}
@@ -150,3 +151,10 @@ def test_modules_do_not_import_each_other_in_a_circle():
         tuple(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as problem:
         pytest.fail(f"modules import each other: {' -> '.join(problem.args[1])}")
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_slow_tests_exist(name):
+    path, _, function = name.partition("::")
+    assert (TESTS / path).exists()
+    assert not function or f"def {function}(" in (TESTS / path).read_text()
