@@ -9,14 +9,13 @@ import numpy.typing as npt
 
 from benchmarks import planted_kernels as kernels
 from glace.blocks import BLOCK, blocks
-from glace.categories import Categories
 from glace.datasets.planted import NOISE, Population, check_counts, check_room, check_shape
 from glace.graph.graph import CleaningReport, Graph
-from glace.ids import NodeIds
 from glace.io.folder import FolderWriter, read_folder, writing
 from glace.io.spill import Buckets
 from glace.rng import Streams
 from glace.sparse import index_width_of
+from glace.storage.container import pack_strings
 
 SPARE = 0.01
 """Share of pairs drawn beyond those wanted, since some come twice."""
@@ -57,9 +56,11 @@ def planted_folder(
         tell(0.6)
         isolated = _write_edges(writer, drawn, nodes, edges)
         tell(0.9)
-        writer.put_ids(NodeIds.numbered(nodes))
-        writer.put_categories("labels", Categories(community, tuple(str(each) for each in range(communities))))
-        writer.finish(False, attributes, CleaningReport(isolated_nodes=isolated))
+        names = [str(each) for each in range(communities)]
+        writer.put({"labels/codes": community, **pack_strings("labels/names", names)})
+        only_type = {"name": "", "count": nodes, "width": attributes, "sparse": True}
+        metadata = {"nodes": nodes, "directed": False, "types": [only_type]}
+        writer.finish(metadata, CleaningReport(isolated_nodes=isolated))
     return read_folder(path)
 
 
@@ -122,9 +123,9 @@ def _write_edges(writer: FolderWriter, drawn: _Drawn, nodes: int, edges: int) ->
     drawn.buckets.remove()
     width, isolated, entries = index_width_of(nodes, 2 * edges), 0, 0
     with (
-        writer.stream("adjacency.indptr", width) as indptr,
-        writer.stream("adjacency.indices", width) as indices,
-        writer.stream("adjacency.data", np.float32) as weights,
+        writer.stream("adjacency/indptr", width) as indptr,
+        writer.stream("adjacency/indices", width) as indices,
+        writer.stream("adjacency/data", np.float32) as weights,
     ):
         indptr.append([0])
         for first, end, keys in both:
@@ -149,9 +150,9 @@ def _write_words(
     counts = np.empty(rows * words, np.float32)
     kind, entries = index_width_of(width, len(community) * words), 0
     with (
-        writer.stream("attributes.indptr", kind) as indptr,
-        writer.stream("attributes.indices", kind) as indices,
-        writer.stream("attributes.data", np.float32) as data,
+        writer.stream("types/0/attributes/indptr", kind) as indptr,
+        writer.stream("types/0/attributes/indices", kind) as indices,
+        writer.stream("types/0/attributes/data", np.float32) as data,
     ):
         indptr.append([0])
         for part in blocks(len(community), rows):

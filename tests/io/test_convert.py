@@ -146,6 +146,41 @@ def test_many_of_one_edge_add_up_to_the_same_bits(tmp_path):
         assert graph.cleaning_report.duplicate_edges > 200
 
 
+def csv_graph(folder: Any, order: Any) -> tuple[Any, Any]:
+    """Random edges, many of them repeated, and nodes whose rows are in this order."""
+    rng = np.random.default_rng(5)
+    ends = rng.integers(0, 30, (2, 600))
+    links = {"source": [f"n{k:02}" for k in ends[0]], "target": [f"n{k:02}" for k in ends[1]]}
+    edges = put(links | {"weight": rng.random(600).tolist()}, folder / "e.csv")
+    rows = rng.random((30, 3))
+    columns = {f"x{k}": rows[order, k].tolist() for k in range(3)}
+    return edges, put({"id": [f"n{k:02}" for k in order], **columns}, folder / "n.csv")
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_a_csv_in_memory_and_its_folder_are_the_same_graph(tmp_path, directed):
+    edges, nodes = csv_graph(tmp_path, np.arange(30))
+    graph = read_tables(edges, nodes, directed=directed)
+    folder = convert_tables(edges, tmp_path / "g.graph", nodes, directed=directed)
+    assert graph.fingerprint() == folder.fingerprint() == replace(folder, mapped=None).fingerprint()
+    assert list(graph.ids) == list(folder.ids)
+    for one, other in ((graph.adjacency, folder.adjacency), (graph.neighborhoods(), folder.neighborhoods())):
+        for part in ("indptr", "indices", "data"):
+            left, right = getattr(one, part), getattr(other, part)
+            assert left.dtype == right.dtype
+            assert left.tobytes() == right.tobytes()
+    assert graph.attributes.tobytes() == folder.attributes.tobytes()
+    assert graph.cleaning_report == folder.cleaning_report
+
+
+def test_in_another_order_of_rows_the_graph_in_order_of_ids_is_the_same(tmp_path):
+    edges, nodes = csv_graph(tmp_path, np.random.default_rng(1).permutation(30))
+    graph = read_tables(edges, nodes)
+    folder = convert_tables(edges, tmp_path / "g.graph", nodes)
+    assert graph.fingerprint() != folder.fingerprint()
+    assert graph.in_id_order()[0].fingerprint() == folder.fingerprint()
+
+
 def test_compressed_text_without_a_header_and_other_columns(tmp_path):
     import gzip
 

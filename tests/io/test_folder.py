@@ -23,6 +23,7 @@ EDGES = pd.DataFrame({"source": list("dacb"), "target": list("abbd"), "weight": 
 NODES = pd.DataFrame({"id": list("dabc"), "x": [1.0, 0, 2, 3], "label": ["p", None, "q", "p"], "type": list("uvuv")})
 TEXTS = pd.DataFrame({"id": list("abcd"), "text": ["red fox", "red dog", "blue fox", ""]})
 
+TYPE = {"name": "", "count": 4, "width": 1, "sparse": False}
 GRAPHS = {
     "planted": glace.datasets.planted(60, communities=3, degree=4, attributes=12, words=4),
     "directed": glace.datasets.planted(60, communities=3, degree=4, attributes=12, words=4, directed=True),
@@ -33,11 +34,19 @@ GRAPHS = {
     "no edges": from_arrays(np.empty((0, 2), int), np.eye(3)),
     "no entries": from_arrays([[0, 1]], sp.csr_array((3, 5))),
     "one node": from_arrays([[0, 0]]),
+    "types with attributes of their own": from_tables(
+        {("v", "u"): EDGES[["target", "source"]].rename(columns={"target": "source", "source": "target"})},
+        {"u": NODES[["id", "x", "label"]]},
+        texts={"v": TEXTS},
+    ),
+    "types of which one has no attributes": from_tables({("v", "u"): EDGES}, {"u": NODES[["id", "x"]]}, directed=True),
+    "one named type": from_tables(EDGES, {"u": NODES[["id", "x"]]}),
 }
 
 
 def arrays_of(graph: Any) -> list[Any]:
-    matrices = [graph.adjacency, graph.attributes, graph.neighborhoods()]
+    types = graph.by_type().types
+    matrices = [graph.adjacency, graph.neighborhoods(), *(each.attributes for each in types)]
     parts = [(each.indptr, each.indices, each.data) if sp.issparse(each) else (each,) for each in matrices]
     return [np.asarray(array) for part in parts for array in part if array is not None]
 
@@ -47,12 +56,13 @@ def assert_same(one: Any, other: Any) -> None:
         np.testing.assert_array_equal(left, right)
     assert one.ids == other.ids
     assert (one.directed, one.cleaning_report) == (other.directed, other.cleaning_report)
-    assert one.feature_names == other.feature_names
+    for left, right in zip(one.by_type().types, other.by_type().types, strict=True):
+        assert (left.name, left.count, left.feature_names) == (right.name, right.count, right.feature_names)
+        assert (left.pipeline is None) == (right.pipeline is None)
+        assert left.pipeline is None or left.pipeline.same_as(right.pipeline)
     for left, right in ((one.labels, other.labels), (one.node_types, other.node_types)):
         assert (left is None) == (right is None)
         assert left is None or list(left) == list(right)
-    assert (one.pipeline is None) == (other.pipeline is None)
-    assert one.pipeline is None or one.pipeline.same_as(other.pipeline)
 
 
 @pytest.fixture(params=GRAPHS)
@@ -119,7 +129,7 @@ def test_a_mapped_graph_can_be_written_elsewhere(tmp_path, written):
 def test_writing_again_replaces_the_graph_and_leaves_nothing_else(tmp_path, written):
     write_folder(GRAPHS["only edges"], written)
     assert_same(read_folder(written), GRAPHS["only edges"])
-    assert not (written / "attributes.npy").exists()
+    assert not (written / "types.0.attributes.npy").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["g.graph"]
 
 
@@ -139,7 +149,7 @@ def test_no_other_folder_or_file_is_ever_replaced(tmp_path):
 
 def test_a_failed_write_leaves_the_old_folder(tmp_path, written, monkeypatch):
     before = {path.name: path.read_bytes() for path in written.iterdir()}
-    monkeypatch.setattr("glace.io.folder.FolderWriter.put_ids", lambda *_: 1 / 0)
+    monkeypatch.setattr("glace.io.folder.FolderWriter.finish", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_folder(GRAPHS["only edges"], written)
     assert {path.name: path.read_bytes() for path in written.iterdir()} == before
@@ -157,9 +167,9 @@ def test_read_graph_takes_a_folder(tmp_path, written):
 
 
 def test_a_folder_that_is_none_is_named(tmp_path, written):
-    with pytest.raises(InputError, match="no folder .*x.graph; wanted a graph that `glace convert` wrote"):
+    with pytest.raises(InputError, match="no folder .*x.graph; give a graph folder that `glace convert` wrote"):
         read_graph(tmp_path / "x.graph")
-    with pytest.raises(InputError, match="is a folder, but no graph: wanted a graph.json in it"):
+    with pytest.raises(InputError, match="is not a graph folder: it has no graph.json"):
         read_graph(tmp_path)
 
 
@@ -169,8 +179,11 @@ def test_a_folder_that_is_none_is_named(tmp_path, written):
         ("{", r"graph.json cannot be read"),
         ("[]", "graph.json does not describe a graph"),
         ('{"format": "other"}', "graph.json does not describe a graph"),
-        ('{"format": "glace-graph", "version": 2}', "has format version 2, but this glace reads version 1"),
-        ('{"format": "glace-graph", "version": 1}', "graph.json lacks nodes, or it is no int"),
+        (
+            '{"format": "glace-graph", "version": 1}',
+            "has format version 1, but this glace reads version 2; use the version",
+        ),
+        ('{"format": "glace-graph", "version": 2}', "graph.json has no valid cleaning_report; convert the graph again"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(written, content, message):
@@ -182,18 +195,15 @@ def test_a_description_that_does_not_fit_is_refused(written, content, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"nodes": 0}, "states 0 nodes"),
-        ({"nodes": 5}, r"adjacency.indptr.npy is <i4 of \(5,\); wanted <i4 of \(6,\)"),
-        (
-            {"attributes": "round"},
-            "attributes that are 'round'; wanted at least 1, and one of none, sparse, dense",
-        ),
-        ({"attributes": "sparse"}, "graph.json names no array attributes.indptr"),
-        ({"width": 2}, r"attributes.npy is <f4 of \(4, 1\); wanted <f4 of \(4, 2\)"),
-        ({"ids": "names"}, "ids that are 'names'; wanted one of numbered, integers, strings"),
-        ({"cleaning_report": {"ghosts": 1}}, "other cleaning_report than this glace knows"),
-        ({"directed": True}, "graph.json names no array neighbors.indptr"),
-        ({"directed": 1}, "graph.json lacks directed, or it is no bool"),
+        ({"nodes": 0}, "needs at least 1 node"),
+        ({"nodes": 5}, r"adjacency/indptr is int32 of shape \(5,\)"),
+        ({"types": [TYPE | {"sparse": True}]}, "no array types/0/attributes/indptr"),
+        ({"types": [TYPE | {"width": 2}]}, r"types/0/attributes is float32 of shape \(4, 1\)"),
+        ({"types": [TYPE | {"count": 3}]}, r"types/0/attributes is float32 of shape \(4, 1\)"),
+        ({"types": "u"}, "the node types must be a list"),
+        ({"cleaning_report": {"ghosts": 1}}, "graph.json has a cleaning_report that this glace does not know"),
+        ({"directed": True}, "no array neighbors/indptr"),
+        ({"directed": 1}, "directed"),
     ],
 )
 def test_a_description_that_contradicts_the_files_is_refused(written, changes, message):
@@ -205,7 +215,7 @@ def test_a_description_that_contradicts_the_files_is_refused(written, changes, m
 
 def replaced(path: Any, array: Any) -> None:
     facts = json.loads((path.parent / "graph.json").read_text())
-    facts["arrays"][path.stem] = [array.dtype.str, *array.shape]
+    facts["arrays"][path.stem.replace(".", "/")] = [array.dtype.str, *array.shape]
     (path.parent / "graph.json").write_text(json.dumps(facts))
     np.save(path, array, allow_pickle=False)
 
@@ -213,19 +223,31 @@ def replaced(path: Any, array: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [
-        ("adjacency.indptr", np.array([0, 9, 9, 9, 9], "<i4"), "must go from 0 to 8, the number of entries"),
-        ("adjacency.indptr", np.array([1, 9, 9, 9, 8], "<i4"), "must go from 0 to 8, the number of entries"),
-        ("adjacency.indices", np.zeros(8, "<i8"), r"adjacency.indices.npy is <i8 of \(8,\); wanted <i4"),
-        ("adjacency.data", np.zeros(7, "<f4"), r"adjacency.data.npy is <f4 of \(7,\); wanted <f4 of \(8,\)"),
+        (
+            "adjacency.indptr",
+            np.array([0, 9, 9, 9, 9], "<i4"),
+            "adjacency/indptr must ascend from 0 to 8, the number of entries",
+        ),
+        (
+            "adjacency.indptr",
+            np.array([1, 9, 9, 9, 8], "<i4"),
+            "adjacency/indptr must ascend from 0 to 8, the number of entries",
+        ),
+        ("adjacency.indices", np.zeros(8, "<i8"), r"adjacency/indices is int64 of shape \(8,\)"),
+        ("adjacency.data", np.zeros(7, "<f4"), r"adjacency/data is float32 of shape \(7,\)"),
         (
             "ids.offsets",
             np.array([0, 1, 2, 3, 9]),
-            "ids.offsets.npy must go from 0 to 4, the number of bytes",
+            "ids does not hold valid strings",
         ),
         ("ids.bytes", np.frombuffer(b"abdc", "u1"), "the ids do not ascend"),
         ("ids.bytes", np.frombuffer(b"abcc", "u1"), "id 'c' occurs more than once"),
-        ("labels", np.zeros(3, "<i4"), r"labels.npy is <i4 of \(3,\); wanted <i4 of \(4,\)"),
-        ("attributes", np.asfortranarray(np.zeros((4, 2), "<f4")), r"wanted <f4 of \(4, 1\)"),
+        ("labels.codes", np.zeros(3, "<i4"), r"labels/codes is int32 of shape \(3,\)"),
+        (
+            "types.0.attributes",
+            np.asfortranarray(np.zeros((4, 2), "<f4")),
+            r"types/0/attributes is float32 of shape \(4, 2\)",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit_each_other_are_refused(written, name, array, message):
@@ -249,7 +271,7 @@ def test_files_that_are_missing_cut_too_long_or_something_else_are_refused(writt
         with pytest.raises(FormatError, match=message):
             read_folder(written)
     np.save(path, np.zeros(3, "<f4"))
-    with pytest.raises(FormatError, match=r"adjacency.data.npy is <f4 of \(3,\), not what graph.json states"):
+    with pytest.raises(FormatError, match=r"adjacency/data is <f4 of shape \(3,\), but graph.json states \['<f4', 8\]"):
         read_folder(written)
     np.save(path, np.array([{}] * 8), allow_pickle=True)
     with pytest.raises(FormatError, match="is not a complete .npy file"):
@@ -274,17 +296,17 @@ def test_verified_a_folder_is_read_once(graph, tmp_path):
         (
             "adjacency.indices",
             np.array([1, 3, 0, 2, 3, 1, 0, 9], "<i4"),
-            "adjacency has indices outside of it",
+            "adjacency/indices must be",
         ),
         (
             "adjacency.indices",
             np.array([1, 3, 0, 2, 3, 1, 0, -1], "<i4"),
-            "adjacency has indices outside of it",
+            "adjacency/indices must be",
         ),
         (
             "adjacency.indptr",
             np.array([0, 9, 2, 6, 8], "<i4"),
-            "adjacency has indices outside of it, or out of order",
+            "adjacency/indptr must ascend",
         ),
     ],
 )
@@ -295,12 +317,12 @@ def test_indices_that_lead_outside_are_found(written, name, array, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "array"), [("adjacency.data", np.ones(8, "<f4")), ("attributes", np.ones((4, 1), "<f4"))]
+    ("name", "array"), [("adjacency.data", np.ones(8, "<f4")), ("types.0.attributes", np.ones((4, 1), "<f4"))]
 )
 def test_content_that_is_not_as_written_is_found_when_verified(written, name, array):
     replaced(written / f"{name}.npy", array)
     read_folder(written)
-    with pytest.raises(FormatError, match=r"not that whose fingerprint graph\.json states"):
+    with pytest.raises(FormatError, match=r"does not have the fingerprint that graph\.json states"):
         read_folder(written, verify=True)
 
 
@@ -308,5 +330,5 @@ def test_strings_that_overlap_are_found(tmp_path):
     graph = glace.from_arrays([[0, 1], [1, 2]], ids=["ab", "cd", "ef"])
     write_folder(graph, tmp_path / "g.graph")
     replaced(tmp_path / "g.graph" / "ids.offsets.npy", np.array([0, 5, 3, 6], "<i8"))
-    with pytest.raises(FormatError, match="ids.offsets.npy must never descend"):
+    with pytest.raises(FormatError, match="ids does not hold valid strings"):
         read_folder(tmp_path / "g.graph")

@@ -69,11 +69,23 @@ def test_names_are_ids_if_they_are_distinct(saved):
         (
             "node_names",
             ["x", "y", "x"],
-            "g.npz: node_names has 3 names, 2 distinct; nodes are called by number",
+            "g.npz: node_names has 3 names, 2 of them distinct, for 3; nodes are named by number",
         ),
-        ("node_names", ["x", "y"], "g.npz: node_names has 2 names for 3; nodes are called by number"),
-        ("attr_names", list("abca"), "g.npz: attr_names has 4 names, 3 distinct; attributes have no names"),
-        ("attr_names", list("abc"), "g.npz: attr_names has 3 names for 4; attributes have no names"),
+        (
+            "node_names",
+            ["x", "y"],
+            "g.npz: node_names has 2 names, 2 of them distinct, for 3; nodes are named by number",
+        ),
+        (
+            "attr_names",
+            list("abca"),
+            "g.npz: attr_names has 4 names, 3 of them distinct, for 4; attributes have no names",
+        ),
+        (
+            "attr_names",
+            list("abc"),
+            "g.npz: attr_names has 3 names, 3 of them distinct, for 4; attributes have no names",
+        ),
     ],
 )
 def test_names_that_cannot_be_used_are_logged(saved, caplog, member, names, said):
@@ -87,8 +99,6 @@ def test_names_of_attributes_come_back(saved, tmp_path, caplog):
     assert graph.feature_names == ("w", "x", "y", "")
     write_npz(graph, tmp_path / "again.npz")
     assert read_npz(tmp_path / "again.npz").feature_names == ("w", "x", "y", "")
-    words = {"vocabulary_words": np.array(list("abcd")), "vocabulary_idf": np.ones(4)}
-    assert read_npz(saved(attr_names=np.array(["w", "x", "y", "z"]), **words)).feature_names is None
     without = dict.fromkeys(csr_parts("attr", ADJACENCY))
     assert read_npz(saved(**without, attr_names=np.array(["w"]))).feature_names is None
     assert not caplog.records
@@ -188,7 +198,7 @@ EMPTY = csr_parts("adj", sp.csr_array((0, 0))) | csr_parts("attr", sp.csr_array(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"adj_indptr": None}, "no member adj_indptr; wanted a graph in the Graph2Gauss layout"),
+        ({"adj_indptr": None}, "no member adj_indptr; expected a graph in the Graph2Gauss layout"),
         ({"attr_shape": None}, "no member attr_shape"),
         ({"attr_data": None}, "no member attr_data"),
         ({"adj_data": np.array([1, None])}, "adj_data holds Python objects"),
@@ -199,14 +209,14 @@ EMPTY = csr_parts("adj", sp.csr_array((0, 0))) | csr_parts("attr", sp.csr_array(
         ({"labels": np.eye(3, dtype=int)}, r"labels has the shape \(3, 3\)"),
         ({"labels": np.array([1, 2])}, "labels has 2 numbers for 3 nodes"),
         ({"labels": np.array([0, 1, 2]), "label_names": np.array(["a", "b"])}, "label_names has 2 names"),
-        ({"labels": np.array([0, 0, 0]), "label_names": np.array(["a", "a"])}, "wanted distinct"),
+        ({"labels": np.array([0, 0, 0]), "label_names": np.array(["a", "a"])}, "expected distinct"),
         ({"ids": np.array([1, 2])}, "ids has 2 numbers for 3 nodes"),
         ({"ids": np.array([1, 1, 2])}, "id 1 occurs more than once"),
-        ({"adj_shape": np.array([3, 3, 3])}, r"adj_shape is \[3, 3, 3\]; wanted two numbers"),
+        ({"adj_shape": np.array([3, 3, 3])}, r"adj_shape is \[3, 3, 3\]; expected two numbers"),
         ({"adj_shape": np.array([3, -3])}, "adj_shape is"),
-        ({"adj_shape": np.array([3, 4])}, r"adj_shape is \(3, 4\); wanted a square"),
+        ({"adj_shape": np.array([3, 4])}, r"adj_shape is \(3, 4\); expected a square"),
         ({"attr_shape": np.array([3, 2**40])}, "attr_shape has 1,099,511,627,776 columns"),
-        ({"adj_shape": np.array([4, 4])}, "adj_indptr has 4 numbers; wanted 5"),
+        ({"adj_shape": np.array([4, 4])}, "adj_indptr has 4 numbers; expected 5"),
         ({"adj_data": np.array([1.0])}, "adj_data has 1 numbers and adj_indices 2"),
         ({"adj_indptr": np.array([1, 1, 2, 2])}, "adj_indptr must ascend from 0 to 2"),
         ({"adj_indptr": np.array([0, 2, 1, 2])}, "adj_indptr must ascend"),
@@ -219,13 +229,10 @@ EMPTY = csr_parts("adj", sp.csr_array((0, 0))) | csr_parts("attr", sp.csr_array(
             {"attr_shape": np.array([2, 4]), "attr_indptr": np.array([0, 1, 3])},
             "2 rows of attributes for 3 nodes",
         ),
+        ({"pipeline": np.frombuffer(b"{}", np.uint8)}, "the pipeline of the attributes is damaged"),
         (
-            {"vocabulary_words": np.array(["a"]), "vocabulary_idf": np.array([1.0])},
-            "vocabulary_words has 1 words; wanted one",
-        ),
-        (
-            {"vocabulary_words": np.array(list("aabc")), "vocabulary_idf": np.ones(4)},
-            "distinct words",
+            dict.fromkeys(csr_parts("attr", ADJACENCY)) | {"pipeline": np.frombuffer(b"{}", np.uint8)},
+            "no member attr_data",
         ),
         (
             {"node_names": np.array([0xD800, 65, 66], dtype="<u4").view("<U1")},

@@ -308,15 +308,29 @@ def _merged(
     pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating], num_nodes: int, directed: bool
 ) -> tuple[sp.csr_array, CleaningReport]:
     """`adjacency_of`, and how many edges were repeated or had unequal directions."""
-    shape = (num_nodes, num_nodes)
-    matrix = sp.csr_array((weights.astype(np.float32), (pairs[:, 0], pairs[:, 1])), shape=shape)
-    matrix.sum_duplicates()
+    matrix = summed_matrix(weights, (pairs[:, 0], pairs[:, 1]), (num_nodes, num_nodes))
     found = CleaningReport(duplicate_edges=len(pairs) - int(matrix.nnz))
     if not directed:
         matrix, unequal = _symmetric(matrix)
         found = replace(found, unequal_directions=unequal)
     matrix.sort_indices()
     return read_only(narrowed(matrix)), found
+
+
+def summed_matrix(
+    weights: npt.NDArray[np.floating],
+    positions: tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]],
+    shape: tuple[int, int],
+) -> sp.csr_array:
+    """Return the float32 CSR matrix of weights at (rows, columns); weights at the same position are summed.
+
+    scipy sums them in an order that depends on the node numbers. In float64 the sums of float32 weights are exact
+    unless their sizes differ by a factor of 10^8, so a graph has the same weights in every order of its nodes.
+    """
+    matrix = sp.csr_array((weights.astype(np.float32).astype(np.float64), positions), shape=shape)
+    matrix.sum_duplicates()
+    with np.errstate(over="ignore"):  # `check_sums` names infinite weights
+        return matrix.astype(np.float32)
 
 
 def _symmetric(matrix: sp.csr_array) -> tuple[sp.csr_array, int]:

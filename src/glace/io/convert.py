@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glace.categories import Categories
 from glace.errors import InputError
 from glace.features.columns import distinct
+from glace.graph.codec import encode_ids
 from glace.graph.graph import CleaningReport, Graph
 from glace.ids import NodeIds, id_array
 from glace.io.folder import FolderWriter, read_folder, writing
@@ -27,6 +27,7 @@ from glace.io.table_file import (
     with_integer_ids,
 )
 from glace.io.tables import EdgeTable, are_unknown, check_id_kinds, edge_table, sorted_ids, unknown_node
+from glace.storage.container import pack_strings
 
 IDS_PER_EDGE = 4
 """Looking up string ids builds a hash table of all of them, so edges are looked up in groups of n / 4 at least."""
@@ -99,10 +100,16 @@ def convert_tables(
         report = _write_edges(writer, plan, directed, report_progress)
         if rows is not None:
             report = _write_rows(writer, rows, plan, report, lambda share: report_progress("attributes", share))
-        writer.put_ids(plan.ids)
-        width = len(plan.ids) if rows is None or rows.storage == "none" else rows.width
-        writer.finish(directed, width, report)
+        writer.put(encode_ids(plan.ids))
+        writer.finish(_metadata(len(plan.ids), rows, directed), report)
     return read_folder(path)
+
+
+def _metadata(nodes: int, rows: NodeRows | None, directed: bool) -> dict[str, object]:
+    """The metadata of `glace.graph.codec` for a graph of one node type."""
+    storage, width = ("none", 0) if rows is None else (rows.storage, rows.width)
+    only = {"name": "", "count": nodes, "width": None if storage == "none" else width, "sparse": storage != "dense"}
+    return {"nodes": nodes, "directed": directed, "types": [only]}
 
 
 @dataclass(frozen=True)
@@ -237,13 +244,13 @@ def _write_edges(writer: FolderWriter, plan: _Plan, directed: bool, progress: Pr
 def _write_rows(
     writer: FolderWriter, rows: NodeRows, plan: _Plan, report: CleaningReport, progress: Callable[[float], None]
 ) -> CleaningReport:
-    for name, categories in (("labels", rows.labels), ("types", rows.types)):
+    for name, categories in (("labels", rows.labels), ("node_types", rows.types)):
         if categories is not None:
             codes = np.full(len(plan.ids), -1, dtype=np.int32)
             codes[plan.rows] = categories.codes
-            writer.put_categories(name, Categories(codes, categories.names))
+            writer.put({f"{name}/codes": codes, **pack_strings(f"{name}/names", categories.names)})
     if rows.names is not None:
-        writer.put_strings("columns", rows.names)
+        writer.put(pack_strings("types/0/feature_names", rows.names))
     if rows.storage == "none":
         return report
     counts = rows.write(writer, plan.rows, len(plan.ids), progress)

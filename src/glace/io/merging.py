@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from glace.graph.graph import CleaningReport, check_sums, larger_of
+from glace.graph.graph import CleaningReport, check_sums, larger_of, summed_matrix
 from glace.io.folder import FolderWriter
 from glace.io.spill import Buckets
 from glace.sparse import index_width_of
@@ -76,9 +76,7 @@ class EdgeMerger:
         """The rows of a bucket, with the weights of repeated entries summed."""
         (first, end), records = buckets.range(number), buckets.get(number)
         positions = (records["source"] - first, records["target"])
-        matrix = sp.csr_array((records["weight"], positions), shape=(end - first, self.nodes))
-        matrix.sum_duplicates()
-        return matrix
+        return summed_matrix(records["weight"], positions, (end - first, self.nodes))
 
 
 def _spill(buckets: Buckets, source: Numbers, target: Numbers, weight: npt.NDArray[np.floating]) -> None:
@@ -91,9 +89,9 @@ class _MatrixWriter:
     """Writes a CSR matrix of a graph folder in blocks of rows."""
 
     def __init__(self, writer: FolderWriter, name: str, width: npt.DTypeLike) -> None:
-        self.indptr = writer.stream(f"{name}.indptr", width)
-        self.indices = writer.stream(f"{name}.indices", width)
-        self.data = writer.stream(f"{name}.data", np.float32)
+        self.indptr = writer.stream(f"{name}/indptr", width)
+        self.indices = writer.stream(f"{name}/indices", width)
+        self.data = writer.stream(f"{name}/data", np.float32)
         self.indptr.append([0])
         self.entries = 0
 

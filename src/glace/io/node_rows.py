@@ -19,6 +19,8 @@ from glace.io.table_file import SVMLIGHT, TABLES, TableFile, ending_of, table_pi
 from glace.sparse import Matrix, index_width_of, nonzeros_per_row
 from glace.storage.files import existing
 
+ATTRIBUTES = "types/0/attributes"
+
 Report = Callable[[float], None]
 Positions = npt.NDArray[np.int64]
 
@@ -60,7 +62,7 @@ class NodeRows:
         return counts
 
     def _dense_target(self, writer: FolderWriter, nodes: int) -> Callable[[Matrix, Positions], None]:
-        dense = writer.create("attributes", (nodes, self.width), np.float32)
+        dense = writer.create(ATTRIBUTES, (nodes, self.width), np.float32)
 
         def put(matrix: Matrix, positions: Positions) -> None:
             dense[positions] = matrix
@@ -70,9 +72,9 @@ class NodeRows:
     def _sparse_target(self, writer: FolderWriter, counts: Positions) -> Callable[[Matrix, Positions], None]:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         width = index_width_of(self.width, int(indptr[-1]))
-        writer.put("attributes.indptr", indptr.astype(width))
-        indices = writer.create("attributes.indices", (int(indptr[-1]),), width)
-        data = writer.create("attributes.data", (int(indptr[-1]),), np.float32)
+        writer.put({f"{ATTRIBUTES}/indptr": indptr.astype(width)})
+        indices = writer.create(f"{ATTRIBUTES}/indices", (int(indptr[-1]),), width)
+        data = writer.create(f"{ATTRIBUTES}/data", (int(indptr[-1]),), np.float32)
 
         def put(matrix: sp.csr_array, positions: Positions) -> None:
             shift = np.repeat(indptr[positions] - matrix.indptr[:-1], np.diff(matrix.indptr))

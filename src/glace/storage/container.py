@@ -18,7 +18,8 @@ from glace.blocks import row_blocks
 from glace.errors import FormatError
 from glace.storage.files import CHUNK, existing, replacing
 
-Arrays = dict[str, npt.NDArray[Any]]
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
 Metadata = dict[str, Any]
 """A JSON object."""
 _BLANK = "0" * 64
