@@ -14,11 +14,11 @@ import scipy.sparse as sp
 import typer
 
 from benchmarks.common import RESULTS, DataDir, Report, Results, Scale, Threads, graph_of, in_turn
-from glace.estimators.glace import GLACE
+from glace.estimators import GLACE
 from glace.experiments.evaluation.link_prediction import link_values
 from glace.experiments.evaluation.uncertainty import certainty_scores
 from glace.experiments.splits import hide_nodes, split_edges
-from glace.fitted.embed import embed_all
+from glace.fitted.network import embed_all
 from glace.graph.graph import Graph
 from glace.queries.certainty import evidence
 from glace.queries.novelty import HIGH
@@ -108,10 +108,10 @@ def certainty_of(
     none = sp.csr_array((count, count), dtype=np.float32)
     joined = narrowed(sp.csr_array(sp.block_array([[around, none], [edges, none]]), dtype=np.float32))
     joined.sort_indices()
-    nodes, _ = embed_all(model.network_, model.network_.inputs([rows], joined), np.empty)
+    nodes, _ = embed_all(model.model_.network, model.model_.network.inputs([rows], joined), np.empty)
     known = evidence(np.diff(own.indptr), np.diff(edges.indptr))
-    assert model.certainty_model_ is not None
-    return model.certainty_model_.certainty(nodes[count:], lambda part: known[part])
+    assert model.model_.certainty_model is not None
+    return model.model_.certainty_model.certainty(nodes[count:], lambda part: known[part])
 
 
 def thinned(matrix: sp.csr_array, share: float, generator: np.random.Generator) -> sp.csr_array:
@@ -140,7 +140,7 @@ def novelty(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
 
 
 def _ranks(model: GLACE, rows: sp.csr_array) -> npt.NDArray[np.float64]:
-    return model.novelty(rows).rank
+    return model.model_.novelty(rows).rank
 
 
 def _random(rows: sp.csr_array) -> sp.csr_array:

@@ -19,14 +19,14 @@ from benchmarks.time_to_quality import Way
 from glace.config.config import Config
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.splits import Split, split_edges
-from glace.fitted.embed import embed_all
+from glace.fitted.network import embed_all
 from glace.gaussian.embedding import Embedding
+from glace.model.threads import using_threads
 from glace.rng import Streams
 from glace.training.loop import Trainer
 from glace.training.optimizer import BETAS, Optimizer
-from glace.training.selection import START
-from glace.training.task import TrainingTask
-from glace.training.threads import using_threads
+from glace.training.selection import INITIAL
+from glace.training.task import training_task
 
 PATHS = ("plain", "fast")
 
@@ -60,7 +60,7 @@ def main(
     results: Results = RESULTS,
 ) -> None:
     """Train both paths on the same splits."""
-    options = START | Way.of(f"glace {option}").options | {"n_jobs": n_jobs}
+    options = INITIAL | Way.of(f"glace {option}").options | {"n_jobs": n_jobs}
     report = Report("no_loss", results, {"options": options, "seeds": seeds})
     for name in dataset or ["cora-ml", "dblp"]:
         graph = graph_of(name, scale, data_dir)
@@ -89,7 +89,7 @@ def trained(path: str, split: Split, options: dict[str, Any]) -> dict[str, float
 def trainer_of(path: str, split: Split, settings: Config) -> Trainer:
     """The run of this path."""
     measure = settings.model.resolved_dissimilarity(split.train.directed, gaussian=True)
-    fitting = TrainingTask.of(split.train, settings, measure, split.validation)
+    fitting = training_task(split.train, settings, measure, split.validation)
     if path == "fast":
         return fitting.trainer(settings)
     trainer = replace(fitting, compiled=False).trainer(settings)

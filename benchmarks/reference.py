@@ -29,13 +29,13 @@ from benchmarks.common import (
 )
 from benchmarks.stages import staged, trainer_of
 from benchmarks.yardstick import BATCH, HIDDEN, Yardstick
-from glace.estimators.variants import PublishedGLACE
+from glace.estimators import PublishedGLACE
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.splits import split_edges
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
+from glace.model.threads import using_threads
 from glace.rng import Streams
-from glace.training.threads import using_threads
 
 SIDES = ("yardstick", "glace")
 STEPS = 8

@@ -32,12 +32,12 @@ from benchmarks.common import (
 from benchmarks.planted_stream import planted_folder
 from benchmarks.stages import staged, trainer_of
 from glace.datasets.planted import planted
-from glace.estimators.glace import GLACE
+from glace.estimators import GLACE
 from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph
 from glace.io.folder import read_folder, size_of
-from glace.training.selection import first_choice
-from glace.training.threads import using_threads
+from glace.model.threads import using_threads
+from glace.training.selection import initial_options
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def drawn_to_disk(size: dict[str, Any], folder: str) -> dict[str, Any]:
 def fitted(size: dict[str, Any], folder: str, drawn: int, method: str, batch_size: int, n_jobs: int) -> dict[str, Any]:
     """Train on a mapped graph and embed its nodes; meant for a process of its own."""
     path, (kind, options) = folder_of(Size(**size), Path(folder)), LEARNED[method]
-    first = first_choice(kind(**options).settings().model, has_attributes=True)
+    first = initial_options(kind(**options).config().model, has_attributes=True)
     model = kind(**options | first | {"batch_size": batch_size, "n_jobs": n_jobs, "max_steps": drawn // batch_size})
     model.fit(acm_like(0))  # compiled code is loaded, which is no part of what is asked
     with PeakOfOwnMemory() as peak:

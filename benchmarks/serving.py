@@ -23,8 +23,8 @@ import typer
 
 from benchmarks.common import RESULTS, Report, Results
 from glace import datasets
-from glace.estimators.glace import GLACE
-from glace.fitted.file import load_model
+from glace.estimators import GLACE
+from glace.fitted.model import load
 from glace.server.answers import Answers
 
 Asked = tuple[str, str, dict[str, Any]]
@@ -44,7 +44,7 @@ def main(
         path = model or Path(folder) / "served.glace"
         if model is None:
             GLACE(max_steps=steps, purpose="nodes").fit(datasets.load("wordnet-nouns")).save(path)
-        answers = Answers(load_model(path))
+        answers = Answers(load(path))
         rows = []
         for count in workers or [1, 2]:
             found = asked(path, answers, requests, clients, count)

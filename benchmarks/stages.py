@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from glace.estimators.glace import GLACE
+from glace.config.methods import METHODS
+from glace.estimators import GLACE
 from glace.graph.graph import Graph
 from glace.model.input_layers import SparseInput, SparseRowGradient, sparse_inputs
 from glace.model.inputs import NodeInputs
@@ -13,8 +14,8 @@ from glace.model.network import Network
 from glace.sampling.edges import EdgeSampler
 from glace.training.loop import Trainer, input_mask
 from glace.training.optimizer import Optimizer
-from glace.training.selection import first_choice
-from glace.training.task import TrainingTask
+from glace.training.selection import initial_options
+from glace.training.task import training_task
 
 STAGES = (
     "draw",
@@ -29,10 +30,10 @@ STAGES = (
 
 def trainer_of(graph: Graph, model: GLACE) -> Trainer:
     """The run that `model.fit(graph)` would make, without trials and held-out edges."""
-    settings = model.settings().replace(validation_fraction=0.0)
-    settings = settings.replace(**first_choice(settings.model, graph.has_attributes))
-    measure = settings.model.resolved_dissimilarity(graph.directed, model.gaussian)
-    return TrainingTask.of(graph, settings, measure, None).trainer(settings)
+    settings = model.config().replace(validation_fraction=0.0)
+    settings = settings.replace(**initial_options(settings.model, graph.has_attributes))
+    measure = settings.model.resolved_dissimilarity(graph.directed, METHODS[model.method].gaussian)
+    return training_task(graph, settings, measure, None).trainer(settings)
 
 
 class Stopwatch:

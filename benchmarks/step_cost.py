@@ -16,8 +16,8 @@ from benchmarks.common import RESULTS, Report, Results, Rounds, Scale, acm_like,
 from benchmarks.stages import STAGES, Sizes, StagedSteps, Step, staged, trainer_of
 from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph
+from glace.model.threads import using_threads
 from glace.sampling.edges import EdgeSampler
-from glace.training.threads import using_threads
 
 STEPS = 3
 """Steps in a turn."""

@@ -20,9 +20,9 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.methods import LEARNED, Learned, make
 from glace.experiments.splits import Split, split_edges
 from glace.gaussian.embedding import Embedding
+from glace.model.threads import using_threads
 from glace.options import number_or_word
 from glace.rng import Streams
-from glace.training.threads import using_threads
 
 SHARES = (0.9, 0.95, 0.97, 0.99, 0.999)
 GOALS = (0.9, 0.95, 0.97, 0.98)

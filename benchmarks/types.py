@@ -14,7 +14,7 @@ import typer
 
 from benchmarks.common import RESULTS, Report, Results, Threads, in_turn
 from glace.datasets.registry import load
-from glace.estimators.glace import GLACE
+from glace.estimators import GLACE
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.splits import Induction, Split, hide_nodes, split_edges
 from glace.gaussian.embedding import Embedding

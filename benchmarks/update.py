@@ -12,11 +12,12 @@ import numpy as np
 import typer
 
 from benchmarks.common import RESULTS, DataDir, Report, Results, Scale, Threads, graph_of, in_turn
-from glace.estimators.glace import GLACE
+from glace.estimators import GLACE
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.rng import Streams
+from glace.training.update import compare, update
 
 NEW, HELD_OUT = 0.1, 0.2
 
@@ -65,13 +66,16 @@ def compared(graph: Graph, penalties: list[float], options: dict[str, Any]) -> l
     ]
     for stay in penalties:
         model = GLACE(**options).fit(graph.take(np.flatnonzero(~is_new)))
-        done = model.update(later, stay=stay)
-        auc = link_prediction(model.embedding_, held_out).auc
+        began = time.perf_counter()
+        before = model.model_
+        after = update(before, later, drift_penalty=stay)
+        seconds, report = time.perf_counter() - began, compare(before, after)
+        auc = link_prediction(after.embedding, held_out).auc
         values = {
             "auc": auc,
-            "seconds": done.seconds,
-            "kept": done.kept_neighbors,
-            "moved": done.moved_median,
+            "seconds": seconds,
+            "kept": report.kept_neighbors,
+            "moved": report.drift_median,
         }
         found.append((f"updated, stay {stay:g}", values))
     return found

@@ -43,7 +43,7 @@ for used in (*pipeline, "all three"):
 
 # New shops go the same way; what is missing or was never seen in training adds nothing, and is counted.
 new = pa.table({"price": [21.0, None], "town": ["Genf", "town 1"], "wares": ["milk", "red wine"]})
-for count in model.pipeline_.counts(new) if model.pipeline_ else ():
+for count in model.model_.pipeline.counts(new) if model.model_.pipeline else ():
     print(count.line() or f"no value of {count.column!r} missing")
 nearest, _ = model.embedding_.nearest_to(model.transform(new), 3)
 for shop, places in zip(("a shop in Genf", "a shop without a price"), nearest, strict=True):

@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from glace import datasets
     from glace.config.encoders import MLP, Identity, Image
     from glace.errors import FormatError, GlaceError, InputError, TrainingDiverged
-    from glace.estimators.glace import GLACE
-    from glace.estimators.variants import LACE, LINE, PublishedGLACE
+    from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
     from glace.fitted.file import load_embedding
-    from glace.fitted.file import load_model as load
+    from glace.fitted.model import FittedModel, load
     from glace.gaussian.embedding import Embedding
     from glace.gaussian.embedding_file import write_embedding
     from glace.graph.arrays import from_arrays
@@ -28,19 +27,28 @@ if TYPE_CHECKING:
     from glace.io.read import read_graph, read_tables
     from glace.io.tables import from_tables
     from glace.rng import Streams
+    from glace.training.estimate import estimate
+    from glace.training.train import train
+    from glace.training.update import DriftReport, compare, update
 
 __version__ = "0.1.0"
 
 # Each public name and where it lives; imported when first used, so that `import glace` does not wait for torch.
 _HOME = {
-    "GLACE": "glace.estimators.glace:GLACE",
-    "LACE": "glace.estimators.variants:LACE",
-    "LINE": "glace.estimators.variants:LINE",
-    "PublishedGLACE": "glace.estimators.variants:PublishedGLACE",
     "MLP": "glace.config.encoders:MLP",
     "Image": "glace.config.encoders:Image",
     "Identity": "glace.config.encoders:Identity",
-    "load": "glace.fitted.file:load_model",
+    "GLACE": "glace.estimators:GLACE",
+    "LACE": "glace.estimators:LACE",
+    "LINE": "glace.estimators:LINE",
+    "PublishedGLACE": "glace.estimators:PublishedGLACE",
+    "FittedModel": "glace.fitted.model:FittedModel",
+    "train": "glace.training.train:train",
+    "update": "glace.training.update:update",
+    "compare": "glace.training.update:compare",
+    "DriftReport": "glace.training.update:DriftReport",
+    "estimate": "glace.training.estimate:estimate",
+    "load": "glace.fitted.model:load",
     "load_embedding": "glace.fitted.file:load_embedding",
     "Embedding": "glace.gaussian.embedding:Embedding",
     "write_embedding": "glace.gaussian.embedding_file:write_embedding",
@@ -70,7 +78,9 @@ __all__ = [
     "LACE",
     "LINE",
     "MLP",
+    "DriftReport",
     "Embedding",
+    "FittedModel",
     "FormatError",
     "GlaceError",
     "Graph",
@@ -80,8 +90,10 @@ __all__ = [
     "PublishedGLACE",
     "Streams",
     "TrainingDiverged",
+    "compare",
     "convert_tables",
     "datasets",
+    "estimate",
     "from_arrays",
     "from_networkx",
     "from_pyg",
@@ -93,6 +105,8 @@ __all__ = [
     "read_graph",
     "read_npz",
     "read_tables",
+    "train",
+    "update",
     "write_embedding",
     "write_folder",
     "write_npz",

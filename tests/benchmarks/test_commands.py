@@ -25,15 +25,14 @@ from benchmarks import (
 from benchmarks.yardstick import Yardstick, symmetric_kl
 from glace import datasets
 from glace.config.config import Config
-from glace.estimators.glace import GLACE
-from glace.estimators.variants import PublishedGLACE
+from glace.estimators import GLACE, PublishedGLACE
 from glace.experiments.splits import split_edges
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.model.heads import VARIANCE_FLOOR
 from glace.model.loss import batch_loss
+from glace.model.threads import using_threads
 from glace.rng import Streams
-from glace.training.selection import START
-from glace.training.threads import using_threads
+from glace.training.selection import INITIAL
 from tests.conftest import small
 
 
@@ -160,7 +159,7 @@ def test_no_loss(tmp_path, capsys):
 def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
     split = split_edges(planted, Streams(0).numpy("split"))
     options = {
-        **START,
+        **INITIAL,
         "neighbor_features": "none",
         "batch_size": 4,
         "negative_pool_size": 2,

@@ -106,7 +106,10 @@ def with_line(folder: Path, file: str, number: int, line: str) -> None:
 
 
 EDGE_ROWS = [
-    ("node 01,stranger,1", r"edges\.csv, row 5: node 'stranger' has no row in nodes\.csv; .*--nodes-without-attributes empty"),
+    (
+        "node 01,stranger,1",
+        r"edges\.csv, row 5: node 'stranger' has no row in nodes\.csv; .*--nodes-without-attributes empty",
+    ),
     ("node 01,node 02,-1", r"edges\.csv, row 5: weights must be finite and above 0, but this is -1"),
     ("node 01,node 02,0", r"edges\.csv, row 5: weights must be .* but this is 0"),
     ("node 01,node 02,nan", r"edges\.csv, row 5: weights must be finite .* but this is nan|row 5: no value"),
@@ -332,7 +335,7 @@ def no_work(monkeypatch):
         pytest.fail("work began before the outputs were checked")
 
     for reader in (
-        "fitted.file.load_model",
+        "fitted.model.load",
         "fitted.file.load_embedding",
         "fitted.file.load_with_graph",
         "io.read.read_tables",

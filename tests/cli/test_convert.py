@@ -73,7 +73,10 @@ def test_what_was_found_is_said_once_more_from_the_folder(glace, folder):
             ["g.graph", "--attributes", "nodes.csv", "-o", "y.graph"],
             "--attributes and --texts go with a table",
         ),
-        (["edges.csv", "--nodes-without-attributes", "empty", "-o", "y.graph"], "--nodes-without-attributes goes with --attributes or --texts"),
+        (
+            ["edges.csv", "--nodes-without-attributes", "empty", "-o", "y.graph"],
+            "--nodes-without-attributes goes with --attributes or --texts",
+        ),
         (["edges.csv"], "missing option '--output'"),
     ],
 )

@@ -12,7 +12,7 @@ from glace.cli.main import run
 from glace.datasets import planted
 from glace.experiments.evaluation import node_classification
 from glace.io.npz import write_npz
-from glace.training.threads import using_threads
+from glace.model.threads import using_threads
 from tests.experiments.test_tasks import TINY, write_split
 
 SETTLED = ["neighbor_features=none", "neighbor-dropout=0", "dropout=0", "offset=learned", "ensemble_size=1"]
@@ -206,15 +206,15 @@ def test_line_and_the_published_glace_have_model_files(glace, graph):
         glace("fit", "graph.npz", "--method", method, *small, "-o", "m.glace", "-q")
         model = load("m.glace")
         assert model.method == method
-        assert model.embedding_.mean.shape == (120, dims)
-        assert model.selection_.trials == ()
-        assert (model.embedding_.variance is None) == (method == "line")
+        assert model.embedding.mean.shape == (120, dims)
+        assert model.selection.trials == ()
+        assert (model.embedding.variance is None) == (method == "line")
 
 
 def test_fit_tells_what_it_chose(glace, graph):
     small = ["--dim", "4", "--hidden", "8", "--max-steps", "20"]
     assert "chosen by trial" in glace("fit", "graph.npz", *small, "-o", "m.glace")
-    assert set(load("m.glace").selection_.options) == {"neighbors", "dropout", "offset"}
+    assert set(load("m.glace").selection.options) == {"neighbors", "dropout", "offset"}
     assert "chosen by trial" not in glace("fit", "graph.npz", *small, "--method", "lace", "-o", "m.glace")
 
 

@@ -32,12 +32,12 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     shown = glace(*FIT, "-o", "m.glace")
     assert "missing values of attributes, taken as unknown: 6" in shown
     model = load("m.glace")
-    assert model.pipeline_ is not None
+    assert model.pipeline is not None
 
     # The same rows give the attributes of the training and, from a file or a frame, the same Gaussians.
     graph = read_tables("edges.csv", "shops.csv", columns=KINDS)
     assert graph.attributes is not None
-    rows = read_rows("shops.csv", "attributes", pipeline=model.pipeline_)
+    rows = read_rows("shops.csv", "attributes", pipeline=model.pipeline)
     trained = sp.csr_array(graph.attributes)
     np.testing.assert_array_equal(rows.values.toarray(), trained.toarray())
     assert rows.values.data.tobytes() == trained.data.tobytes()
@@ -46,7 +46,7 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     by_file, by_frame = load_embedding("again.parquet"), model.transform(shops)
     assert list(by_file.ids) == list(by_frame.ids) == names()
     np.testing.assert_array_equal(by_file.mean, by_frame.mean)
-    np.testing.assert_array_equal(by_file.mean, model.embedding_.mean)  # no neighbours in FAST
+    np.testing.assert_array_equal(by_file.mean, model.embedding.mean)  # no neighbours in FAST
     np.testing.assert_array_equal(by_file.variance, by_frame.variance)
 
     # What was never seen is counted.
@@ -69,8 +69,8 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     shown = glace("update", "--edges", "edges.csv", "--attributes", "more.csv", "--model", "m.glace", "-o", "n.glace")
     assert "categories never seen in training, taken as unknown: 1" in shown
     again = load("n.glace")
-    assert model.pipeline_.same_as(again.pipeline_)
-    assert len(again.embedding_) == 62
+    assert model.pipeline.same_as(again.pipeline)
+    assert len(again.embedding) == 62
 
 
 def test_a_graph_folder_of_mixed_columns(glace, shops):

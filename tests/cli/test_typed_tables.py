@@ -42,7 +42,7 @@ def test_from_tables_to_answers(glace, shop):
     assert "40 user with 2 dense attributes" in shown
     model = load("m.glace")
     assert model.encoder == "mlp;user=mlp:layers=8"
-    assert [part.name for part in model.types_] == ["item", "user"]
+    assert [part.name for part in model.node_types] == ["item", "user"]
     assert "item:title" in glace("info", "m.glace")
 
     glace(
@@ -74,7 +74,7 @@ def test_a_model_goes_on_with_more_nodes_of_a_type(glace, shop):
     shown = glace("update", "--model", "m.glace", *FILES, "--directed", "-o", "n.glace", "--steps", "3")
     assert "1 new nodes" in " ".join(shown.split()) or "new nodes 1" in " ".join(shown.split())
     assert "missing values of attributes, taken as unknown: 1" in shown
-    assert len(load("n.glace").embedding_) == 71
+    assert len(load("n.glace").embedding) == 71
     assert "leave --column out" in glace(
         "update", "--model", "m.glace", *FILES, *TITLES, "--directed", "-o", "n.glace", code=2
     )

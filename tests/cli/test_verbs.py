@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +149,7 @@ def test_fit_writes_a_model_and_a_record(glace, folder):
     assert provenance["dataset"] == "edges.csv"
     assert provenance["data"] == read_tables("edges.csv", "nodes.csv").fingerprint()
     assert (provenance["options"]["dim"], provenance["options"]["n_jobs"]) == (4, 1)
-    assert load("m.glace").embedding_.mean.shape == (NODES, 4)
+    assert load("m.glace").embedding.mean.shape == (NODES, 4)
     assert not (folder / "m.glace.checkpoint").exists()
 
 
@@ -193,12 +194,12 @@ def test_quiet_prints_nothing(glace, folder):
 def test_fit_of_points(glace):
     glace(*FIT, "--method", "lace", "-o", "points.glace")
     model = load("points.glace")
-    assert (model.method, model.embedding_.variance, model.embedding_.dissimilarity) == ("lace", None, "dot")
+    assert (model.method, model.embedding.variance, model.embedding.dissimilarity) == ("lace", None, "dot")
 
 
 def test_an_offset_is_a_word_or_a_number(glace):
     glace(*FIT, "--offset", "1.5", "-q")
-    assert load("model.glace").offset == 1.5
+    assert load("model.glace").config.model.offset == 1.5
 
 
 def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,9 +252,9 @@ def test_a_left_checkpoint_is_mentioned(glace, folder, capsys):
 def test_ids_weights_and_direction_travel_from_csv_to_csv(glace, folder):
     glace(*FIT, "--directed", "-o", "m.glace")
     model = load("m.glace")
-    assert model.directed_
-    assert model.embedding_.dissimilarity == "kl"
-    assert list(model.embedding_.ids) == names(), "in the order of the attribute file"
+    assert model.directed
+    assert model.embedding.dissimilarity == "kl"
+    assert list(model.embedding.ids) == names(), "in the order of the attribute file"
     glace("export", "m.glace", "-o", "all.csv")
     glace("embed", "m.glace", "--attributes", "nodes.csv", "-o", "again.csv")
     for file in ("all.csv", "again.csv"):
@@ -377,9 +378,9 @@ def test_more_neighbors_than_there_are_nodes(glace, folder):
 
 def test_neighbors_that_are_not_joined_yet(glace, folder):
     model = load("people.glace")
-    assert model.graph_ is not None
-    place = model.graph_.ids.position("node 01")
-    joined = {model.graph_.ids[other] for other in row_of(model.graph_.adjacency, place).tolist()}
+    assert model.graph is not None
+    place = model.graph.ids.position("node 01")
+    joined = {model.graph.ids[other] for other in row_of(model.graph.adjacency, place).tolist()}
     shown = glace("neighbors", "people.glace", "node 01", "-k", "60", "--exclude-known")
     assert {line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]} == set(names()) - joined - {"node 01"}
     glace("export", "people.glace", "-o", "e.parquet")
@@ -405,8 +406,8 @@ def test_neighbors_of_new_nodes(glace, folder, capsys):
     assert [answer["id"] for answer in answers] == [answer["query"] for answer in answers], "nearest to itself"
     assert "node 07" in shown
     model = load("people.glace")
-    model.platt_scaling_ = PlattScaling(1.0)  # as another fit has others
-    write_embedding(model.transform(np.zeros((1, model.n_features_in_))), "other.parquet")
+    new = model.transform(np.zeros((1, model.n_features)))
+    write_embedding(replace(new, platt_scaling=PlattScaling(1.0)), "other.parquet")  # as another model has others
     capsys.readouterr()
     assert main.run(["neighbors", "people.glace", "--of", "other.parquet"]) == 2
     assert "other.parquet comes from another model than people.glace" in capsys.readouterr().err.replace("\n", " ")
@@ -456,7 +457,9 @@ def test_links_of_the_graph(glace, folder):
     assert table["target"].to_pylist() == found.target.tolist()
     assert f"{found.source[0]}   {found.target[0]}" in shown
     assert "... 30 edges in all\nwrote links.csv\non " in shown
-    assert re.search(r"on \d+ held-out pairs, half of them edges, the calibration error of the probabilities is 0\.\d+", shown)
+    assert re.search(
+        r"on \d+ held-out pairs, half of them edges, the calibration error of the probabilities is 0\.\d+", shown
+    )
     written = record(folder / "l.json")
     assert len(written["links"]) == 30  # type: ignore[arg-type]
     assert {"pairs", "brier", "error", "bins"} == set(written["calibration"])  # type: ignore[call-overload]
@@ -515,7 +518,7 @@ def test_update(glace, folder):
     assert re.search(r"new nodes +1\n", shown)
     assert re.search(r"kept \d+ % of their ten nearest", shown)
     assert record(folder / "u.json")["new_nodes"] == 1
-    assert "new" in load("new.glace").embedding_.ids
+    assert "new" in load("new.glace").embedding.ids
     assert (folder / "people.glace").read_bytes() == before
 
 
@@ -632,7 +635,7 @@ def tiny_nouns(monkeypatch, tmp_path):
 def test_demo(glace, folder):
     shown = glace("demo", "-o", "made/here", "--n-jobs", "1", "--json", "d.json")
     made = folder / "made" / "here"
-    assert load(made / "nouns.glace").embedding_.mean.shape == (NODES, 64)
+    assert load(made / "nouns.glace").embedding.mean.shape == (NODES, 64)
     assert list(gaussians(str(made / "nouns.parquet")))[:3] == list(KNOWN)
     assert (made / "map.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert sorted(path.name for path in made.iterdir()) == ["map.png", "nouns.glace", "nouns.parquet"]

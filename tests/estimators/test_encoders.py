@@ -204,7 +204,7 @@ def test_gradients_are_those_of_the_loss(case):
         batch_size=40,
         negative_pool_size=20,
     )
-    settings = model.settings()
+    settings = model.config()
     fitting = model._fitting(model._as_fitted(case.graph), settings, None)
     network = fitting.network(settings).eval()
     rows = inputs_of(network, fitting.graph).rows(np.arange(120))
@@ -240,10 +240,10 @@ def test_gradients_are_those_of_the_loss(case):
 
 def test_every_type_of_input_layer_was_reached(case, model):
     """No weight is as it started: each has a gradient."""
-    settings = case.model().settings()
+    settings = case.model().config()
     fitting = case.model()._fitting(case.model()._as_fitted(case.graph), settings, None)
     start = fitting.network(settings).weights()
-    moved = {name for name, array in model.network_.weights().items() if not np.array_equal(array, start[name])}
+    moved = {name for name, array in model.model_.network.weights().items() if not np.array_equal(array, start[name])}
     fixed = {name for name in start if name not in moved and not name.startswith("scales.")}
     assert not fixed
 
@@ -308,7 +308,7 @@ def test_what_was_said_in_words_stays_said(tmp_path):
     model = case.model(max_steps=2, encoder=encoder).fit(case.graph)
     model.save(tmp_path / "a.glace")
     again = glace.load(tmp_path / "a.glace", encoder=case.encoder)
-    assert again.settings() == model.settings()
+    assert again.config() == model.config()
     again.update(case.graph, steps=1)
     again.save(tmp_path / "b.glace")
     glace.load(tmp_path / "b.glace", encoder=case.encoder)
@@ -380,7 +380,7 @@ def test_the_module_of_the_user_is_not_trained_itself():
     before = {name: value.clone() for name, value in case.encoder.state_dict().items()}
     model = case.model(proximity="both").fit(case.graph)
     assert all(torch.equal(value, before[name]) for name, value in case.encoder.state_dict().items())
-    trained = model.network_.weights()
+    trained = model.model_.network.weights()
     first, context = (trained[f"encoders.{role}.input.own.0.module.layers.0.weight"] for role in ("first", "context"))
     assert not np.array_equal(first, context)
 
@@ -431,10 +431,10 @@ def test_a_batch_may_lack_a_type():
 
 def test_two_types_are_trained_by_torch_alone_as_by_kernels():
     case = CASES["two types"]
-    settings = case.model(dropout=0.0).settings()
+    settings = case.model(dropout=0.0).config()
     means = []
     for compiled in (True, False):
-        fitting = TrainingTask.of(case.graph, settings, "symmetric_kl", None)
+        fitting = training_task(case.graph, settings, "symmetric_kl", None)
         trainer = TrainingTask(**{**vars(fitting), "compiled": compiled}).trainer(settings)
         trainer.run()
         mean = trainer.network.embed(trainer.inputs, np.arange(120))[0].mean

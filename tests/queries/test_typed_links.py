@@ -24,12 +24,12 @@ def of_words(directed):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["undirected", "directed"])
 def model(request):
-    return glace.GLACE(**small(dim=4, hidden=8, max_steps=30)).fit(of_words(request.param))
+    return glace.GLACE(**small(dim=4, hidden=8, max_steps=30)).fit(of_words(request.param)).model_
 
 
 def every_link(model):
     """All pairs of types that an edge joins and that are no edges, as ids."""
-    graph, symmetric = model.graph_, model.embedding_.measure.symmetric
+    graph, symmetric = model.graph, model.embedding.measure.symmetric
     kinds, known = TYPES, graph.known_edges(symmetric).toarray() > 0
     joined = {(kinds[a], kinds[b]) for a, b in np.argwhere(known)}
     count = len(kinds)
@@ -47,7 +47,7 @@ def test_only_types_that_edges_join_are_proposed(model):
     assert len(found.source) == len(every_link(model))
     pairs = set(zip(found.source_type, found.target_type, strict=True))
     # Where the measure has no direction, the node that comes first in the graph is the source.
-    assert pairs == {("word", "meaning"), (None, "meaning") if model.directed_ else ("meaning", None)}
+    assert pairs == {("word", "meaning"), (None, "meaning") if model.directed else ("meaning", None)}
     assert (np.diff(found.dissimilarity) >= 0).all()
 
 
@@ -60,7 +60,7 @@ def test_of_a_node_and_of_a_type(model):
     assert {"word"} <= set(whole.source_type) | set(whole.target_type)
     assert None not in {*whole.source_type, *whole.target_type}
     backwards = model.links("meaning30", k=100)
-    assert set(backwards.target_type) == (set() if model.directed_ else {"word", None})
+    assert set(backwards.target_type) == (set() if model.directed else {"word", None})
     assert model.links(f"rest{WORDS + MEANINGS}").source.tolist() == [], "no edge tells what it may be joined to"
 
 
@@ -71,7 +71,7 @@ def test_an_index_for_each_type(model):
 
 
 def test_neighbors_of_a_type(model):
-    found = model.embedding_.neighbors("word3", 100, among=model.graph_.has_type("meaning"))
+    found = model.embedding.neighbors("word3", 100, among=model.graph.has_type("meaning"))
     assert len(found.id) == MEANINGS
     assert all(each.startswith("meaning") for each in found.id)
 

@@ -38,7 +38,7 @@ def graph():
 @pytest.fixture(scope="session")
 def model(graph):
     options: dict[str, Any] = {"neighbor_features": "none", "dropout": 0.0, "offset": "learned", "ensemble_size": 1}
-    return glace.GLACE(dim=8, hidden=32, max_steps=200, n_jobs=1, **options).fit(graph)
+    return glace.GLACE(dim=8, hidden=32, max_steps=200, n_jobs=1, **options).fit(graph).model_
 
 
 @pytest.fixture(scope="session")
@@ -54,14 +54,14 @@ def typed():
     ids, labels = [f"{kind} {place:02}" for place, kind in enumerate(kinds)], ["odd", "even", None] * 7
     attributes = np.random.default_rng(0).random((21, 6))
     graph = glace.from_arrays(edges, attributes, ids=ids, labels=labels, node_types=kinds)
-    return Answers(glace.GLACE(**small(dim=4, hidden=8, max_steps=20)).fit(graph))
+    return Answers(glace.GLACE(**small(dim=4, hidden=8, max_steps=20)).fit(graph).model_)
 
 
 @pytest.fixture(scope="session")
 def positions(model):
     from glace.queries.layout import principal
 
-    return principal(model.embedding_).astype(np.float32)
+    return principal(model.embedding).astype(np.float32)
 
 
 @contextlib.contextmanager

@@ -18,20 +18,20 @@ from tests.conftest import small
 
 def test_facts(answers, model):
     facts = answers.facts()
-    assert (facts["nodes"], facts["dimensions"], facts["edges"]) == (90, 8, model.graph_.num_edges)
+    assert (facts["nodes"], facts["dimensions"], facts["edges"]) == (90, 8, model.graph.num_edges)
     assert facts["labels"] == ["animal", "fruit", "music"]
     assert (facts["takes"], facts["width"]) == ("texts", 15)
     assert answers.health()["status"] == "ok"
 
 
 def test_neighbors_are_those_of_the_library(answers, model):
-    found, known = answers.neighbors("node 07", 5), model.embedding_.neighbors("node 07", 5)
+    found, known = answers.neighbors("node 07", 5), model.embedding.neighbors("node 07", 5)
     assert [each["id"] for each in found] == known.id.tolist()
     assert [each["dissimilarity"] for each in found] == known.dissimilarity.tolist()
-    pairs = model.embedding_.ids.positions(["node 07"] * 5)[:, None]
-    pairs = np.hstack([pairs, model.embedding_.ids.positions(known.id.tolist())[:, None]])
-    assert [each["variance_term"] for each in found] == model.embedding_.variance_terms_at(pairs).tolist()
-    assert [each["known"] for each in found] == model.graph_.has_edges(pairs).tolist()
+    pairs = model.embedding.ids.positions(["node 07"] * 5)[:, None]
+    pairs = np.hstack([pairs, model.embedding.ids.positions(known.id.tolist())[:, None]])
+    assert [each["variance_term"] for each in found] == model.embedding.variance_terms_at(pairs).tolist()
+    assert [each["known"] for each in found] == model.graph.has_edges(pairs).tolist()
     assert {"label", "certainty", "probability"} < set(found[0])
 
 
@@ -40,14 +40,14 @@ def test_neighbors_with_choices(answers, model):
     assert {each["label"] for each in found} == {"fruit"}
     assert not any(each["known"] for each in found)
     other = answers.neighbors("node 07", 3, measure="wasserstein2")
-    known = model.embedding_.neighbors("node 07", 3, measure="wasserstein2")
+    known = model.embedding.neighbors("node 07", 3, measure="wasserstein2")
     assert [each["id"] for each in other] == known.id.tolist()
     assert "probability" not in other[0], "probabilities are of the measure that was trained for"
 
 
 def test_score_links_node(answers, model):
     (found,) = answers.score([("node 01", "node 04")])
-    assert found["dissimilarity"] == model.embedding_.dissimilarities([("node 01", "node 04")])[0]
+    assert found["dissimilarity"] == model.embedding.dissimilarities([("node 01", "node 04")])[0]
     whole, own = answers.links(k=4), answers.links("node 01", k=4)
     assert [each["source"] for each in whole] == model.links(k=4).source.tolist()
     assert [each["target"] for each in own] == model.links("node 01", k=4).target.tolist()
@@ -60,8 +60,8 @@ def test_new_nodes(answers, model):
     known = model.transform(["cat dog fur", "gizmo flux"])
     assert like["mean"] == known.mean[0].tolist()
     assert like["variance"] == known.variance[0].tolist()
-    positions, dissimilarities = model.embedding_.nearest_to(known, 3)
-    assert [each["id"] for each in like["neighbors"]] == [model.embedding_.ids[position] for position in positions[0]]
+    positions, dissimilarities = model.embedding.nearest_to(known, 3)
+    assert [each["id"] for each in like["neighbors"]] == [model.embedding.ids[position] for position in positions[0]]
     assert [each["dissimilarity"] for each in like["neighbors"]] == dissimilarities[0].tolist()
     assert {each["label"] for each in like["neighbors"]} == {"animal"}
     assert (like["is_novel"], like["unseen"]) == (False, 0)
@@ -73,8 +73,10 @@ def test_new_nodes_by_attributes_and_by_names():
 
     edges = pd.DataFrame({"source": list("abcdef"), "target": list("bcdefa")})
     nodes = pd.DataFrame({"id": list("abcdef"), "x": [1.0, 2, 3, 4, 5, 6], "y": [4.0, 1, 2, 2, 0, 1]})
-    model = glace.GLACE(dim=4, hidden=8, ensemble_size=1, max_steps=3, validation_fraction=0.0).fit(
-        glace.from_tables(edges, nodes)
+    model = (
+        glace.GLACE(dim=4, hidden=8, ensemble_size=1, max_steps=3, validation_fraction=0.0)
+        .fit(glace.from_tables(edges, nodes))
+        .model_
     )
     asked = Answers(model)
     assert asked.facts()["takes"] == "names"
@@ -159,7 +161,7 @@ def test_questions_that_make_no_sense(answers, ask, kind, match):
 def test_known_edges_of_a_directed_graph_are_those_that_lead_away():
     edges = [[0, 1], [2, 0], [1, 2], [3, 0], [2, 3], [4, 3], [1, 4]]
     graph = glace.from_arrays(edges, np.eye(5, dtype=np.float32), directed=True)
-    model = glace.GLACE(dim=4, hidden=8, ensemble_size=1, max_steps=3, validation_fraction=0.0).fit(graph)
+    model = glace.GLACE(dim=4, hidden=8, ensemble_size=1, max_steps=3, validation_fraction=0.0).fit(graph).model_
     asked = Answers(model)
     found = {each["id"]: each["known"] for each in asked.neighbors("0")}
     assert found == {"1": True, "2": False, "3": False, "4": False}
@@ -184,7 +186,7 @@ def test_new_nodes_by_mixed_columns(monkeypatch):
     edges = pd.DataFrame({"source": list("abcd"), "target": list("bcde")})
     nodes = pd.DataFrame({"id": list("abcde"), "size": [1, 2, 3, 4, 5], "town": ["x", "y", "x", "x", "y"]})
     graph = glace.from_tables(edges, nodes, columns={"town": "category"})
-    asked = Answers(glace.GLACE(**small(dim=2, hidden=4, max_steps=2, validation_fraction=0)).fit(graph))
+    asked = Answers(glace.GLACE(**small(dim=2, hidden=4, max_steps=2, validation_fraction=0)).fit(graph).model_)
     assert asked.facts()["takes"] == "rows"
     (whole, part) = asked.embed(rows=[{"town": "x", "size": 3}, {"size": 2.5}], k=1)
     assert whole["mean"] == asked.model.transform(pd.DataFrame({"town": ["x"], "size": [3]})).mean[0].tolist()
@@ -193,7 +195,7 @@ def test_new_nodes_by_mixed_columns(monkeypatch):
         asked.embed(rows=[{"colour": "red"}])
     with pytest.raises(InputError, match="the values of a column must be of one kind"):
         asked.embed(rows=[{"size": 1}, {"size": "tall"}])
-    asked.model.types_ = (replace(asked.model.types_[0], pipeline=None),)
+    asked.model = replace(asked.model, node_types=(replace(asked.model.node_types[0], pipeline=None),))
     with pytest.raises(InputError, match="give attributes, names or texts"):
         asked.embed(rows=[{"size": 1}])
 

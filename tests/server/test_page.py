@@ -233,9 +233,9 @@ def test_a_new_node(browser, server, answers):
 
 
 def test_an_id_that_looks_like_a_script(browser, positions, model, tmp_path):
-    odd = ["<!--<script>", "</script>", *list(model.embedding_.ids)[2:]]
+    odd = ["<!--<script>", "</script>", *list(model.embedding.ids)[2:]]
     asked = Answers(copy.copy(model))
-    asked.embedding = replace(model.embedding_, ids=NodeIds(odd))
+    asked.embedding = replace(model.embedding, ids=NodeIds(odd))
     page.export(asked, map_values(asked, positions), tmp_path / "page.html")
     opened = Page(browser, (tmp_path / "page.html").as_uri())
     opened.find("<!--")
@@ -277,7 +277,7 @@ def test_a_picture_of_it(browser, server, tmp_path):
         return
     path = Path("glace-demo/nouns.glace")
     model = glace.load(path)
-    with running(make_app(Answers(model), map_of(model.embedding_, path))) as port:
+    with running(make_app(Answers(model), map_of(model.embedding, path))) as port:
         opened = Page(browser, f"http://127.0.0.1:{port}/")
         opened.find("n:piano")
         opened.until(lambda: opened.name() == "n:piano")

@@ -12,15 +12,15 @@ from glace.model.input_layers import SparseInput, sparse_inputs
 from glace.model.loss import batch_loss
 from glace.training.checkpoint import State
 from glace.training.loop import input_mask
-from glace.training.task import TrainingTask
+from glace.training.task import training_task
 from tests.conftest import small
 
 
 def trainer_of(graph, compiled, **options):
     settings = Config.of(small(max_steps=30, validate_every=10, **options))
     measure = settings.model.resolved_dissimilarity(graph.directed, gaussian=True)
-    fitting = TrainingTask.of(graph, settings, measure, None)
-    return dataclasses.replace(fitting, compiled=compiled).trainer(settings)
+    task = training_task(graph, settings, measure)
+    return dataclasses.replace(task, compiled=compiled).trainer(settings)
 
 
 def gradients(trainer):
@@ -107,5 +107,5 @@ def test_a_run_by_torch_alone_is_resumed_to_the_same_bits(planted):
 def test_a_device_that_is_not_there_is_named(planted, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    with pytest.raises(InputError, match="torch sees no device 'mps' on this machine; there is cpu"):
+    with pytest.raises(InputError, match="torch finds no device 'mps' on this machine; available: cpu"):
         glace.GLACE(**small(device="mps")).fit(planted)

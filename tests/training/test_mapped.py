@@ -115,15 +115,15 @@ def test_a_run_goes_on_to_the_same_bits(mapped, tmp_path):
 
 def test_the_model_is_saved_with_its_gaussians_beside_and_maps_them_when_loaded(mapped, tmp_path):
     model = estimator(proximity="both").fit(mapped)
-    model.save(tmp_path / "m.glace")
+    model.model_.save(tmp_path / "m.glace", embedding="beside")
     assert len(list(tmp_path.glob("m.glace.*.arrow"))) == 1
-    again = glace.load(tmp_path / "m.glace").embedding_
+    again = glace.load(tmp_path / "m.glace").embedding
     for name, matrix in matrices(again).items():
         np.testing.assert_array_equal(matrix, matrices(model.embedding_)[name])
     assert not again.mean.flags.owndata
-    model.save(tmp_path / "one.glace", embedding="inside")
+    model.save(tmp_path / "one.glace")
     assert not list(tmp_path.glob("one.glace.*.arrow"))
-    np.testing.assert_array_equal(glace.load(tmp_path / "one.glace").embedding_.mean, again.mean)
+    np.testing.assert_array_equal(glace.load(tmp_path / "one.glace").embedding.mean, again.mean)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow", ".npz", ".csv"])
@@ -142,5 +142,5 @@ def test_written_in_pieces_an_embedding_is_whole(mapped, tmp_path, monkeypatch, 
 
 
 def test_no_rows_are_nothing_to_embed(fitted):
-    with pytest.raises(InputError, match="no rows of attributes came; give at least one node to embed"):
+    with pytest.raises(InputError, match="there are no rows of attributes; give at least one node"):
         fitted.transform(np.zeros((0, 120)))

@@ -63,9 +63,9 @@ def stopped(planted, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_jobs": 2}, "options.threads was 1 and is 2"),
+        ({"n_jobs": 2}, "options.n_jobs was 1 and is 2"),
         ({"learning_rate": 0.5}, r"options.learning_rate was 0.01 and is 0.5"),
-        ({"random_state": 5}, "options.seed was 0 and is 5"),
+        ({"random_state": 5}, "options.random_state was 0 and is 5"),
     ],
 )
 def test_another_configuration_is_refused(planted, stopped, change, message):

@@ -1,6 +1,7 @@
 """Options left to `auto`: who is tried against whom, who wins, and that a real fit tells and keeps the outcome."""
 
 import hashlib
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -10,108 +11,108 @@ import glace
 from glace.config.config import Config
 from glace.errors import InputError
 from glace.experiments.evaluation.link_prediction import link_prediction
-from glace.fitted.history import Progress
+from glace.fitted.history import Progress, Selection, Trial
 from glace.graph.split import HeldOut
 from glace.sampling.edges import EdgeSampler
 from glace.training import selection as choices
 from glace.training import task as fitting
-from glace.training.selection import RIVALS, START, WITHOUT_ATTRIBUTES, Selection, Trial, TrialResult, choose
-from glace.training.task import part_of
+from glace.training.selection import CANDIDATES, INITIAL, WITHOUT_ATTRIBUTES, TrialResult, run_trial
 from tests.conftest import small
 
 TRUTH = np.arange(400) < 200
 OPEN = {"neighbor_features": "auto", "dropout": "auto", "offset": "auto"}
 
 
-def judged(quality: float, name: str = "") -> TrialResult:
-    """A trial that tells this share of the edges from all non-edges, and cannot tell the others."""
-    near = np.where(TRUTH & (np.arange(400) < 200 * quality), 1.0, 0.0)
-    return TrialResult({"name": np.array([name])}, near, TRUTH)
+def trial(config: Config, quality: float, name: str = "") -> TrialResult:
+    """A trial that separates this fraction of the edges from all non-edges, and none of the others."""
+    scores = np.where(TRUTH & (np.arange(400) < 200 * quality), 1.0, 0.0)
+    return TrialResult(config, {"name": np.array([name])}, scores, TRUTH, {})
 
 
-class Judge:
-    """Judges settings by a function, and remembers which came."""
+def select(monkeypatch, quality, has_attributes=True, **options):
+    """Select options with trials whose quality is a function of their options; which were tried, in order."""
+    seen = []
 
-    def __init__(self, quality):
-        self.quality, self.seen = quality, []
+    def run_trial(task, config, listener=None, stop_if_behind=None):
+        tried = {name: config.to_dict()[name] for name in OPEN}
+        seen.append(tried)
+        return trial(config, quality(tried), str(len(seen)))
 
-    def __call__(self, settings, best):
-        asked = {name: settings.to_dict()[name] for name in OPEN}
-        self.seen.append(asked)
-        return judged(self.quality(asked), str(len(self.seen)))
-
-
-def decide(quality, has_attributes=True, **options):
-    judge = Judge(quality)
-    found, best = choose(Config.of(OPEN | options), has_attributes, judge)
-    return found, best, judge.seen
+    monkeypatch.setattr(choices, "run_trial", run_trial)
+    graph = SimpleNamespace(has_attributes=has_attributes)
+    task = SimpleNamespace(graph=graph, config=Config.of(OPEN | options), validation=True)
+    found, best = choices.select_options(task)
+    return found, best, seen
 
 
-def test_the_first_settings_stay_where_nobody_is_better():
-    found, best, seen = decide(lambda _: 0.5)
-    assert found.options == START
-    assert seen[0] == START
-    assert [(trial.option, trial.value) for trial in found.trials] == [("", None), *RIVALS]
-    assert [trial.kept for trial in found.trials] == [True, *[False] * len(RIVALS)]
-    assert seen[1:] == [START | {name: value} for name, value in RIVALS], "each changes one option of the best"
+def test_the_first_settings_stay_where_nobody_is_better(monkeypatch):
+    found, best, seen = select(monkeypatch, lambda _: 0.5)
+    assert found.options == INITIAL
+    assert seen[0] == INITIAL
+    assert [(trial.option, trial.value) for trial in found.trials] == [("", None), *CANDIDATES]
+    assert [trial.kept for trial in found.trials] == [True, *[False] * len(CANDIDATES)]
+    assert seen[1:] == [INITIAL | {name: value} for name, value in CANDIDATES], "each changes one option of the best"
     assert best is not None
     assert best.weights["name"] == ["1"]
     assert found.trials[0].auc == pytest.approx(0.75)
 
 
-@pytest.mark.parametrize(("option", "value"), RIVALS)
-def test_a_rival_that_is_clearly_better_wins(option, value):
-    found, best, seen = decide(lambda asked: 0.9 if asked[option] == value else 0.5)
-    assert found.options == START | {option: value}
+@pytest.mark.parametrize(("option", "value"), CANDIDATES)
+def test_a_rival_that_is_clearly_better_wins(monkeypatch, option, value):
+    found, best, seen = select(monkeypatch, lambda tried: 0.9 if tried[option] == value else 0.5)
+    assert found.options == INITIAL | {option: value}
     (winner,) = (trial for trial in found.trials[1:] if trial.kept)
     assert (winner.option, winner.value, winner.auc) == (option, value, pytest.approx(0.95))
     assert best is not None
-    assert best.auc() == pytest.approx(0.95)
-    place = [name for name, _ in RIVALS].index(option)
-    assert all(asked[option] == value for asked in seen[place + 1 :]), "later rivals start from the winner"
+    assert best.auc == pytest.approx(0.95)
+    place = [name for name, _ in CANDIDATES].index(option)
+    assert all(tried[option] == value for tried in seen[place + 1 :]), "later rivals start from the winner"
 
 
-def test_winners_add_up():
-    found, best, _ = decide(lambda asked: 0.3 + 0.2 * sum(asked[name] == value for name, value in RIVALS[:1]))
-    assert found.options == START | dict(RIVALS[:1])
-    both = {name: value for name, value in RIVALS if name in ("dropout", "offset")}
-    found, best, _ = decide(lambda asked: 0.3 + 0.2 * sum(asked[name] == both[name] for name in both))
-    assert found.options == START | both
+def test_winners_add_up(monkeypatch):
+    found, best, _ = select(
+        monkeypatch, lambda tried: 0.3 + 0.2 * sum(tried[name] == value for name, value in CANDIDATES[:1])
+    )
+    assert found.options == INITIAL | dict(CANDIDATES[:1])
+    both = {name: value for name, value in CANDIDATES if name in ("dropout", "offset")}
+    found, best, _ = select(monkeypatch, lambda tried: 0.3 + 0.2 * sum(tried[name] == both[name] for name in both))
+    assert found.options == INITIAL | both
     assert best is not None
-    assert best.auc() == pytest.approx(0.85)
+    assert best.auc == pytest.approx(0.85)
 
 
-def test_a_rival_wins_only_above_the_standard_error():
+def test_a_rival_wins_only_above_the_standard_error(monkeypatch):
     """One more edge of 200 is within the error of the difference, which is 1 in 200 as well; four more are not."""
     for more, wins in ((0, False), (1, False), (4, True)):
-        found, _, _ = decide(lambda asked, more=more: 0.5 + more / 200 * (asked["offset"] == 0.0))
+        found, _, _ = select(monkeypatch, lambda tried, more=more: 0.5 + more / 200 * (tried["offset"] == 0.0))
         assert found.trials[-1].kept == wins, more
-    assert judged(0.52).is_better_than(judged(0.5))
-    assert not judged(0.5).is_better_than(judged(0.5))
-    assert not judged(0.5).is_better_than(judged(0.52))
+    low, high = (trial(Config.of({}), quality).scores for quality in (0.5, 0.52))
+    assert choices.is_significantly_better(high, low, TRUTH)
+    assert not choices.is_significantly_better(low, low, TRUTH)
+    assert not choices.is_significantly_better(low, high, TRUTH)
 
 
 @pytest.mark.parametrize(
     "given",
     [{"dropout": 0.1}, {"neighbor_features": "mean"}, {"offset": 2.0, "dropout": 0.2}],
 )
-def test_what_is_set_is_never_tried(given):
-    found, _, seen = decide(lambda _: 0.5, **given)
-    assert all(asked | given == asked for asked in seen)
+def test_what_is_set_is_never_tried(monkeypatch, given):
+    found, _, seen = select(monkeypatch, lambda _: 0.5, **given)
+    assert all(tried | given == tried for tried in seen)
     assert not set(given) & set(found.options)
     assert not set(given) & {trial.option for trial in found.trials}
 
 
-def test_where_all_is_set_nothing_is_tried():
+def test_where_all_is_set_nothing_is_tried(monkeypatch):
     settled = {"neighbor_features": "mean", "dropout": 0.3, "offset": "learned"}
-    found, best, seen = decide(lambda _: 0.5, **settled)
+    found, best, seen = select(monkeypatch, lambda _: 0.5, **settled)
     assert (found, best, seen) == (Selection({}), None, [])
 
 
-def test_without_attributes_nothing_of_a_node_is_hidden():
-    found, _, seen = decide(lambda _: 0.5, has_attributes=False)
-    assert found.options == START | WITHOUT_ATTRIBUTES
-    assert all(asked | WITHOUT_ATTRIBUTES == asked for asked in seen)
+def test_without_attributes_nothing_of_a_node_is_hidden(monkeypatch):
+    found, _, seen = select(monkeypatch, lambda _: 0.5, has_attributes=False)
+    assert found.options == INITIAL | WITHOUT_ATTRIBUTES
+    assert all(tried | WITHOUT_ATTRIBUTES == tried for tried in seen)
     assert {trial.option for trial in found.trials} <= {"", "offset"}
 
 
@@ -126,12 +127,12 @@ def test_a_choice_is_plain_data():
 def test_many_runs_are_heard_of_as_one():
     heard: list[Progress] = []
     for part in range(3):
-        listener = part_of(heard.append, part, 3)
+        listener = choices._part(heard.append, part, 3)
         assert listener is not None
         for done in (0.5, 1.0):
             listener(Progress(1, done, 0.1, 0.01, 1.0, None))
     assert [progress.done for progress in heard] == pytest.approx([1 / 6, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])
-    assert part_of(None, 0, 3) is None
+    assert choices._part(None, 0, 3) is None
 
 
 # Real fits
@@ -156,9 +157,9 @@ def test_a_fit_tells_what_it_chose(chosen):
     assert len(found.trials) >= 4
     assert all(0.5 < trial.auc <= 1 for trial in found.trials)
     assert chosen.get_params()["neighbor_features"] == "auto", "the options stay as they were given"
-    config = chosen.network_.config
+    config = chosen.model_.network.config
     assert {name: getattr(config, name) for name in OPEN} == found.options
-    assert chosen.network_.neighbors == (found.options["neighbor_features"] == "mean")
+    assert chosen.model_.network.neighbors == (found.options["neighbor_features"] == "mean")
 
 
 def test_a_run_starts_from_the_trial_that_won(chosen):
@@ -177,7 +178,7 @@ def test_the_same_seed_chooses_the_same(chosen, planted, tmp_path):
 def test_a_choice_is_saved_and_loaded(chosen, planted, tmp_path):
     chosen.save(tmp_path / "m")
     loaded = glace.load(tmp_path / "m")
-    assert loaded.selection_ == chosen.selection_
+    assert loaded.selection == chosen.selection_
     assert digest(loaded, tmp_path / "again") == digest(chosen, tmp_path / "m")
     np.testing.assert_array_equal(loaded.transform(planted.attributes).mean, chosen.transform(planted.attributes).mean)
 
@@ -218,9 +219,9 @@ def test_a_run_goes_on_with_what_was_chosen(chosen, planted, tmp_path, stop):
 
 def test_without_held_out_edges_the_first_choice_is_taken(planted):
     model = glace.GLACE(**AUTO | {"validation_fraction": 0, "max_steps": 3}).fit(planted)
-    assert model.selection_ == Selection(START)
+    assert model.selection_ == Selection(INITIAL)
     bare = glace.GLACE(**AUTO | {"validation_fraction": 0, "max_steps": 3}).fit(planted.without_attributes())
-    assert bare.selection_ == Selection(START | WITHOUT_ATTRIBUTES)
+    assert bare.selection_ == Selection(INITIAL | WITHOUT_ATTRIBUTES)
 
 
 def test_trials_are_short_and_keep_to_the_clock(planted):
@@ -233,7 +234,7 @@ def test_trials_are_short_and_keep_to_the_clock(planted):
         "neighbor_dropout": 0.0,
     }
     glace.GLACE(**options).fit(planted, listener=lambda progress: heard.append(progress.step))
-    trial = range(1, round(50 * choices.TRIAL_SHARE) + 1)
+    trial = range(1, round(50 * choices.TRIAL_FRACTION) + 1)
     assert heard == [*trial, *trial, *range(1, 51)]
     brief = glace.GLACE(**options | {"max_steps": None, "max_seconds": 0.5}).fit(planted)
     assert brief.history_.seconds < 2
@@ -302,14 +303,17 @@ def test_a_checkpoint_with_other_pairs_is_refused(split, tmp_path):
     assert model.fit(rest, validation=held_out, resume=True, **saved).history_.step == 5
 
 
-def test_a_rival_that_is_clearly_behind_is_given_up_in_its_second_half(planted):
-    settings = Config.of(small(max_steps=40, validate_every=10))
-    run = fitting.TrainingTask.of(planted, settings, "symmetric_kl", None)
-    whole = run._trial(settings, None, None)
-    assert list(whole.on_the_way) == [10, 20, 30]
-    truth = whole.truth.astype(np.float64)
-    perfect = TrialResult({}, truth, whole.truth, dict.fromkeys((10, 20, 30), truth))
-    assert list(run._trial(settings, perfect, None).on_the_way) == [10, 20], "at a third it is too early to tell"
-    assert list(run._trial(settings, whole, None).on_the_way) == [10, 20, 30], "nobody is ahead of his equal"
-    elsewhere = TrialResult({}, truth, whole.truth, {15: truth})
-    assert list(run._trial(settings, elsewhere, None).on_the_way) == [10, 20, 30], "no look at the same step"
+def test_a_candidate_that_is_clearly_behind_is_given_up_in_the_second_half_of_its_trial(planted):
+    config = Config.of(small(max_steps=40, validate_every=10))
+    task = fitting.training_task(planted, config, "symmetric_kl")
+    whole = run_trial(task, config)
+    assert list(whole.scores_at) == [10, 20, 30]
+    perfect = whole.truth.astype(np.float64)
+
+    def steps(ahead):
+        other = TrialResult(config, {}, perfect, whole.truth, ahead)
+        return list(run_trial(task, config, stop_if_behind=other).scores_at)
+
+    assert steps(dict.fromkeys((10, 20, 30), perfect)) == [10, 20], "at a third it is too early to tell"
+    assert steps(whole.scores_at) == [10, 20, 30], "an equal is not significantly better"
+    assert steps({15: perfect}) == [10, 20, 30], "there is no validation at the same step"

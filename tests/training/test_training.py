@@ -13,8 +13,8 @@ from glace.errors import TrainingDiverged
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.fitted.history import History, Progress, ValidationPoint
 from glace.graph.split import HeldOut
-from glace.training.threads import using_threads
-from glace.training.validation import Validation
+from glace.model.threads import using_threads
+from glace.training.task import Validation
 from tests.conftest import small
 
 
@@ -94,9 +94,9 @@ def test_divergence_in_the_last_step_is_noticed(planted, share):
 
 def test_validation_looks_at_an_even_sample(monkeypatch):
     """Held-out edges come sorted by node; a sample must not be the first of them."""
-    monkeypatch.setattr("glace.training.validation.MOST_PAIRS", 40)
+    monkeypatch.setattr("glace.training.task.MAX_VALIDATION_PAIRS", 40)
     edges = np.column_stack([np.arange(1000), np.arange(1000) + 1])
-    sample = Validation.of(HeldOut(edges, edges), np.random.default_rng(0))
+    sample = Validation.sample(HeldOut(edges, edges), np.random.default_rng(0))
     assert len(sample.truth) == 40
     assert sample.nodes.max() > 700
 

@@ -10,7 +10,7 @@ from glace.cli.screen import Screen, in_words
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimators.glace import GLACE
+    from glace.estimators import GLACE
     from glace.gaussian.embedding import Embedding
     from glace.graph.graph import Graph
 
@@ -42,7 +42,7 @@ def demo(
     files = _files(output)
     check_outputs(*files, json)
     model = glace.GLACE(max_steps=STEPS, purpose="nodes", random_state=random_state, n_jobs=n_jobs)
-    model.settings()
+    model.config()
     graph = glace.datasets.load("wordnet-nouns")
     screen.say(f"wordnet-nouns: {graph!r}")
     known, held_out = glace.hold_out(graph, TEST_SHARE, glace.Streams(random_state).numpy("demo"))

@@ -11,7 +11,7 @@ from glace.cli.screen import Screen, file_size
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimators.glace import GLACE
+    from glace.fitted.model import FittedModel
     from glace.gaussian.embedding import Embedding
 
 
@@ -32,8 +32,8 @@ def embed(
     quiet: Quiet = False,
 ) -> None:
     """Give new nodes their Gaussian from attributes or texts alone."""
-    from glace.fitted.file import load_model
-    from glace.fitted.new_nodes import check_described
+    from glace.fitted.model import load
+    from glace.fitted.new_nodes import check_has_attributes
     from glace.gaussian.embedding_file import check_ending, write_embedding
     from glace.io.read import read_rows
     from glace.records import Record, provenance
@@ -43,14 +43,14 @@ def embed(
         raise InputError(f"give --attributes FILE or --texts FILE, one of them; {came} came")
     check_outputs(output, json, inputs=[model, attributes, texts])
     check_ending(output)
-    fitted = load_model(model).set_params(n_jobs=n_jobs)
+    fitted = load(model)
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     assert path is not None
-    part = fitted.type_of(node_type)
-    check_described(part)
+    part = fitted.node_type(node_type)
+    check_has_attributes(part)
     described = {"width": part.width, "names": part.feature_names, "pipeline": part.pipeline}
     rows = read_rows(path, role, header=not no_header, **described)
-    embedding = fitted.transform(rows.values, ids=rows.ids.array, node_type=node_type)
+    embedding = fitted.transform(rows.values, ids=rows.ids.array, node_type=node_type, n_jobs=n_jobs)
     screen = Screen(quiet)
     for line in filter(None, (each.line() for each in rows.counts)):
         screen.say(line)
@@ -64,10 +64,10 @@ def embed(
 
 
 def _novelty(
-    model: "GLACE", rows: Any, node_type: str | None, embedding: "Embedding", screen: Screen
+    model: "FittedModel", rows: Any, node_type: str | None, embedding: "Embedding", screen: Screen
 ) -> list[dict[str, Any]] | None:
     """How unlike the training nodes each is, and a line about those that are; nothing from a model of old."""
-    if not model.judges_novelty:
+    if not model.has_novelty:
         return None
     found = model.novelty(rows, node_type)
     high = found.is_high().nonzero()[0].tolist()

@@ -1,6 +1,5 @@
 """`glace fit`: a graph in, a model file out."""
 
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,11 +8,12 @@ import typer
 from glace.cli.arguments import Json, Quiet, check_outputs, named_options, parsed, with_options, write_record
 from glace.cli.screen import Screen, file_size, in_bytes, in_words
 from glace.cli.source import GraphSource, takes_graph
-from glace.config.config import STAGES, RunConfig
+from glace.config.config import STAGES, Config, RunConfig
 from glace.errors import InputError
+from glace.options import limits_of
 
 if TYPE_CHECKING:
-    from glace.estimators.glace import GLACE
+    from glace.fitted.model import FittedModel
     from glace.graph.graph import Graph
 
 
@@ -44,22 +44,22 @@ def fit(
     **options: Any,
 ) -> None:
     """Learn a Gaussian for every node of a graph and write a model file."""
-    from glace.estimators.variants import ESTIMATORS
+    from glace.config.methods import METHODS
     from glace.fitted.file import check_model_name
 
     screen, given = Screen(quiet), parsed(options) | named_options(option or [])
-    if method not in ESTIMATORS:
+    if method not in METHODS:
         if resume or estimate:
-            known = ", ".join(ESTIMATORS)
+            known = ", ".join(METHODS)
             raise InputError(f"--resume and --estimate go with {known}, not with {method}; leave them out")
         check_outputs(output, json, inputs=source.files())
         _embed_by_another(method, given, source, output, screen, json)
         return
-    unknown = sorted(set(given) - {each.name for each in fields(ESTIMATORS[method])})
+    unknown = sorted(set(given) - {name for stage in STAGES for name in limits_of(stage)})
     if unknown:
         raise InputError(f"{method} has no option {unknown[0]!r}; see 'glace fit --help'")
-    model = ESTIMATORS[method](**given)
-    model.settings().model.resolved_dissimilarity(source.directed, model.gaussian)
+    config = METHODS[method].config(**given)
+    config.model.resolved_dissimilarity(source.directed, METHODS[method].gaussian)
     if not checkpoint_seconds >= 0:
         raise InputError(f"--checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
     check_outputs(output, json, inputs=source.files())
@@ -69,9 +69,9 @@ def fit(
     for line in found.cleaning_report.lines():
         screen.say(f"  {line}")
     if estimate:
-        _estimate(model, found, screen, json)
+        _estimate(config, method, found, screen, json)
         return
-    _train(model, found, output, resume, checkpoint_seconds, screen)
+    model = _train(config, method, found, output, resume, checkpoint_seconds, screen)
     model.save(output)
     _checkpoint_of(output).unlink(missing_ok=True)
     values = _result(model)
@@ -107,8 +107,16 @@ def _embed_by_another(
 
 
 def _train(
-    model: "GLACE", graph: "Graph", output: Path, resume: bool, checkpoint_seconds: float, screen: Screen
-) -> None:
+    config: Config,
+    method: str,
+    graph: "Graph",
+    output: Path,
+    resume: bool,
+    checkpoint_seconds: float,
+    screen: Screen,
+) -> "FittedModel":
+    from glace.training.train import train
+
     checkpoint = _checkpoint_of(output)
     if checkpoint.exists():
         screen.say(
@@ -120,8 +128,10 @@ def _train(
         screen.say(f"there is no {checkpoint}: starting from the beginning")
     try:
         with screen.training() as listener:
-            model.fit(
+            return train(
                 graph,
+                config,
+                method=method,
                 listener=listener,
                 checkpoint=checkpoint,
                 checkpoint_seconds=checkpoint_seconds,
@@ -137,10 +147,10 @@ def _checkpoint_of(output: Path) -> Path:
     return Path(f"{output}.checkpoint")
 
 
-def _result(model: "GLACE") -> dict[str, Any]:
+def _result(model: "FittedModel") -> dict[str, Any]:
     from glace.records import peak_rss_mb
 
-    history, best = model.history_, model.history_.best
+    history, best = model.history, model.history.best
     return {
         "validation_auc": best.auc if best else None,
         "validation_ap": best.ap if best else None,
@@ -149,41 +159,41 @@ def _result(model: "GLACE") -> dict[str, Any]:
         "seconds": round(history.seconds, 2),
         # The seconds of trials are in the history, their edges are not.
         "edges_per_second": None
-        if model.selection_.trials
-        else round(history.step * model.batch_size / max(history.seconds, 1e-9)),
+        if model.selection.trials
+        else round(history.step * model.config.sampling.batch_size / max(history.seconds, 1e-9)),
         "peak_rss_mb": peak_rss_mb(),
     }
 
 
-def _show(model: "GLACE", values: dict[str, Any], screen: Screen, peak: str) -> None:
-    history, facts = model.history_, {}
+def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: str) -> None:
+    history, facts = model.history, {}
     if history.best:
         best = history.best
         facts["held-out edges"] = f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (the best, at step {best.step:,}, is kept)"
     if history.best and history.best.auc < NEAR_CHANCE:
         facts["mind"] = "that is little better than chance (0.5): do the attributes have to do with the edges?"
-    if model.selection_.trials:
-        facts["chosen by trial"] = in_words(model.selection_.options)
-    early = ", no better for a while" if history.since_best >= model.patience else ""
-    trials = ", trials included" if model.selection_.trials else f"  ({values['edges_per_second']:,} edges/s)"
+    if model.selection.trials:
+        facts["chosen by trial"] = in_words(model.selection.options)
+    early = ", no better for a while" if history.since_best >= model.config.training.patience else ""
+    trials = ", trials included" if model.selection.trials else f"  ({values['edges_per_second']:,} edges/s)"
     facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{early}{trials}"
     if values["peak_rss_mb"] is not None:
         facts[peak] = in_bytes(values["peak_rss_mb"] * 1e6)
     screen.facts(facts.items())
 
 
-def _record(model: "GLACE", graph: "Graph", name: str, values: dict[str, Any]) -> Any:
+def _record(model: "FittedModel", graph: "Graph", name: str, values: dict[str, Any]) -> Any:
     from glace.records import Record, provenance
 
-    facts = provenance(dataset=name, data=graph.fingerprint(), method=model.method, options=model.get_params())
+    facts = provenance(dataset=name, data=graph.fingerprint(), method=model.method, options=model.config.to_dict())
     return Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts)
 
 
-def _estimate(model: "GLACE", graph: "Graph", screen: Screen, json: Path | None) -> None:
+def _estimate(config: Config, method: str, graph: "Graph", screen: Screen, json: Path | None) -> None:
     from glace.records import Record, provenance
     from glace.training.estimate import estimate
 
-    sizes = estimate(model, graph)
+    sizes = estimate(graph, config, method)
     screen.facts((name, in_bytes(size)) for name, size in sizes.items())
     if json:
-        write_record(json, Record("estimate", {"bytes": sizes}, provenance(options=model.get_params())))
+        write_record(json, Record("estimate", {"bytes": sizes}, provenance(options=config.to_dict())))

@@ -9,7 +9,7 @@ from glace.cli.source import GraphSource, takes_graph
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimators.glace import GLACE
+    from glace.fitted.model import FittedModel
     from glace.graph.graph import Graph
 
 
@@ -37,17 +37,17 @@ def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
 
 
 def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
-    from glace.fitted.file import load_model
+    from glace.fitted.model import load
     from glace.records import Record, provenance
 
     assert source.graph is not None
     if source != GraphSource(graph=source.graph):
         raise InputError(f"{source.graph} is a model, and only graphs have options; leave them out")
-    model = load_model(source.graph, new_nodes=False)
+    model = load(source.graph)
     facts = model_facts(model)
     pipeline = [
         (f"{part.name}:{name}" if part.name else name, what)
-        for part in model.types_
+        for part in model.node_types
         if part.pipeline is not None
         for name, what in part.pipeline.lines()
     ]
@@ -60,25 +60,25 @@ def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
         write_record(json, Record("info", {**facts, "pipeline": dict(pipeline)}, provenance(model=source.graph)))
 
 
-def model_facts(model: "GLACE") -> dict[str, Any]:
+def model_facts(model: "FittedModel") -> dict[str, Any]:
     """The figures of a model, by name."""
-    best = model.history_.best
+    best = model.history.best
     return {
         "method": model.method,
-        "nodes": len(model.embedding_),
-        "dimensions": int(model.embedding_.mean.shape[1]),
-        "dissimilarity": model.embedding_.dissimilarity,
-        "direction": "directed" if model.directed_ else "undirected",
-        "encoder": model.encoder,
+        "nodes": len(model.embedding),
+        "dimensions": int(model.embedding.mean.shape[1]),
+        "dissimilarity": model.embedding.dissimilarity,
+        "direction": "directed" if model.directed else "undirected",
+        "encoder": model.config.model.encoder,
         **_attributes(model),
         "validation_auc": None if best is None else best.auc,
     }
 
 
-def _attributes(model: "GLACE") -> dict[str, Any]:
-    if model.types_[0].name == "":
-        return {"attributes": model.n_features_in_ or 0}
-    return {f"attributes of {part.name}": part.width or 0 for part in model.types_}
+def _attributes(model: "FittedModel") -> dict[str, Any]:
+    if model.node_types[0].name == "":
+        return {"attributes": model.n_features or 0}
+    return {f"attributes of {part.name}": part.width or 0 for part in model.node_types}
 
 
 def graph_facts(graph: "Graph") -> dict[str, Any]:

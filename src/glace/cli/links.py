@@ -11,7 +11,7 @@ from glace.cli.screen import Screen
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimators.glace import GLACE
+    from glace.fitted.model import FittedModel
     from glace.graph.graph import Graph
 
 
@@ -42,25 +42,25 @@ def links(
     In a graph with node types, only pairs of types that some edge connects are proposed.
     Probabilities are calibrated on held-out edges, for a population with as many edges as non-edges.
     """
-    from glace.fitted.file import load_model
+    from glace.fitted.model import load
     from glace.records import Record, provenance
 
     check_outputs(output, json, inputs=[model, edges])
     check_table_name(output)
-    screen, fitted = Screen(quiet), load_model(model, new_nodes=False)
+    screen, fitted = Screen(quiet), load(model)
     known = None if edges is None else _known(fitted, edges, no_header)
-    if known is None and fitted.graph_ is None:
+    if known is None and fitted.graph is None:
         raise InputError("the model keeps no edges, as its graph is too large; give the known edges with --edges FILE")
     with screen.progress("searching") as progress:
         found = fitted.links(
-            None if node is None else fitted.embedding_.ids.parse(node),
+            None if node is None else fitted.embedding.ids.parse(node),
             k,
             node_type=node_type,
             known=known,
             approximate=approximate,
             progress=progress,
         )
-    calibration = fitted.calibration_
+    calibration = fitted.calibration
     show_pairs(found.to_arrow(), output, screen, "edges")
     if calibration is not None:
         screen.say(
@@ -72,16 +72,16 @@ def links(
         write_record(json, Record("links", values, provenance(model=str(model))))
 
 
-def _known(model: "GLACE", path: Path, no_header: bool) -> "Graph":
+def _known(model: "FittedModel", path: Path, no_header: bool) -> "Graph":
     """The edges of a table as a graph with the model's nodes."""
     import numpy as np
 
     from glace.graph.arrays import from_arrays
     from glace.io.read import read_pairs
 
-    if model.graph_ is not None:
+    if model.graph is not None:
         raise InputError("the model has its edges already; leave --edges out")
-    ids = model.embedding_.ids
+    ids = model.embedding.ids
     pairs = read_pairs(path, ids, header=not no_header)
     no_attributes = np.zeros((len(ids), 1), np.float32)
-    return from_arrays(pairs, no_attributes, ids=ids.array, directed=model.directed_)
+    return from_arrays(pairs, no_attributes, ids=ids.array, directed=model.directed)

@@ -11,7 +11,7 @@ from glace.cli.screen import Screen, file_size
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimators.glace import GLACE
+    from glace.fitted.model import FittedModel
     from glace.server.map import Positions
 
 Host = Annotated[
@@ -34,16 +34,16 @@ def serve(
     quiet: Quiet = False,
 ) -> None:
     """Answer questions over HTTP: neighbors, score, links, embed, node; /openapi.json describes them."""
-    from glace.fitted.file import load_model
+    from glace.fitted.model import load
     from glace.server.run import listening, serve
 
     if workers < 1:
         raise InputError(f"--workers must be at least 1, not {workers}")
     hosts = _hosts(host, allow)
-    screen, fitted = Screen(quiet), load_model(model)
+    screen, fitted = Screen(quiet), load(model)
     with listening(host, port) as opened:
         address = _address(host, opened.getsockname()[1])
-        screen.say(f"{fitted.embedding_!r}")
+        screen.say(f"{fitted.embedding!r}")
         screen.say(f"answering on {address}/api/health (Ctrl-C stops)")
         serve(fitted, opened, hosts=hosts, workers=workers)
     screen.say("stopped")
@@ -65,7 +65,7 @@ def explore(
     import functools
     import webbrowser
 
-    from glace.fitted.file import load_model
+    from glace.fitted.model import load
     from glace.server import page
     from glace.server.answers import Answers
     from glace.server.run import listening, serve
@@ -73,7 +73,7 @@ def explore(
     check_outputs(export, inputs=[model])
     if export is not None and export.suffix != ".html":
         raise InputError(f"cannot write {export}: its name must end in .html")
-    screen, fitted = Screen(quiet), load_model(model)
+    screen, fitted = Screen(quiet), load(model)
     page.part("plotly.js")  # what is missing should be said before the map is made
     if export is not None:
         from glace.server.app import map_values
@@ -104,8 +104,8 @@ def _hosts(host: str, allowed: list[str] | None) -> list[str]:
     return ["*"] if anyone and not allowed else [host, f"[{host}]", "localhost", LOOPBACK, *(allowed or [])]
 
 
-def _map(fitted: "GLACE", model: Path, layout: str, n_jobs: int, screen: Screen) -> "Positions":
+def _map(fitted: "FittedModel", model: Path, layout: str, n_jobs: int, screen: Screen) -> "Positions":
     from glace.server.map import map_of
 
-    with screen.progress(f"drawing the map of {len(fitted.embedding_):,} nodes") as progress:
-        return map_of(fitted.embedding_, model, layout, n_jobs=n_jobs, progress=progress)
+    with screen.progress(f"drawing the map of {len(fitted.embedding):,} nodes") as progress:
+        return map_of(fitted.embedding, model, layout, n_jobs=n_jobs, progress=progress)

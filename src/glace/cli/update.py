@@ -12,7 +12,7 @@ from glace.cli.source import GraphSource, takes_graph
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.estimators.glace import GLACE
+    from glace.fitted.model import FittedModel
 
 
 @takes_graph
@@ -30,39 +30,44 @@ def update(
 
     The graph is whole: what is not in it any more is gone.
     """
-    from glace.fitted.file import check_model_name, load_model
+    from glace.fitted.file import check_model_name
+    from glace.fitted.model import load
     from glace.records import Record, provenance
+    from glace.training.update import compare
+    from glace.training.update import update as update_model
 
     check_outputs(output, json, inputs=[model, *source.files()])
     check_model_name(output)
-    screen, fitted = Screen(quiet), load_model(model).set_params(n_jobs=n_jobs)
+    screen, fitted = Screen(quiet), load(model)
     graph = source.load(_recipe_for(source, fitted))
     screen.say(repr(graph))
     for line in graph.cleaning_report.lines():
         screen.say(f"  {line}")
     with screen.training() as listener:
-        found = fitted.update(graph, stay=stay, steps=steps, listener=listener)
-    fitted.save(output)
+        updated = update_model(fitted, graph, drift_penalty=stay, max_steps=steps, n_jobs=n_jobs, listener=listener)
+    updated.save(output)
+    found = compare(fitted, updated)
     screen.facts(
         {
-            "new nodes": f"{found.new_nodes:,}" + (f"; gone: {found.gone_nodes:,}" if found.gone_nodes else ""),
+            "new nodes": f"{found.new_nodes:,}" + (f"; gone: {found.removed_nodes:,}" if found.removed_nodes else ""),
             "new attributes": found.new_attributes,
             "old nodes": f"kept {100 * found.kept_neighbors:.0f} % of their ten nearest; moved by "
-            f"{found.moved_median:.2f} (median), {found.moved_most:.2f} (ninth tenth)",
-            "training": f"{found.steps:,} steps; {found.seconds:.1f} s in all",
+            f"{found.drift_median:.2f} (median), {found.drift_90:.2f} (90th percentile)",
+            "training": f"{updated.history.step:,} steps in {updated.history.seconds:.1f} s",
         }.items()
     )
     screen.say(f"wrote {output} ({file_size(output)})")
     if json:
         facts = provenance(dataset=source.name, data=graph.fingerprint(), model=str(model))
-        write_record(json, Record("update", asdict(found), facts))
+        values = {**asdict(found), "steps": updated.history.step, "seconds": round(updated.history.seconds, 2)}
+        write_record(json, Record("update", values, facts))
 
 
-def _recipe_for(source: GraphSource, model: "GLACE") -> Any:
+def _recipe_for(source: GraphSource, model: "FittedModel") -> Any:
     """Those of mixed columns, which a model knows; texts are aligned word by word instead."""
     mixed = {
         part.name: part.pipeline
-        for part in model.types_
+        for part in model.node_types
         if part.pipeline is not None and part.pipeline.vocabulary is None
     }
     if mixed and source.column:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from glace.errors import InputError
-from glace.estimators.glace import GLACE
-from glace.estimators.variants import LACE, LINE, PublishedGLACE
+from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
 from glace.experiments.baselines.attributes import RawAttributes
 from glace.experiments.baselines.graph2gauss import Graph2Gauss
 from glace.experiments.baselines.graphsage import GraphSAGE
@@ -55,7 +54,7 @@ class Learned:
         self.model: GLACE | None = None
         self.curve: list[list[float]] = []
         """[seconds since the start, best AUC on the validation pairs so far], whenever that changes."""
-        estimator(**options).settings()  # a wrong option raises now, not after the graph was read
+        estimator(**options).config()  # a wrong option raises now, not after the graph was read
 
     def embed(self, graph: Graph, streams: Streams, unseen: Any = None, validation: HeldOut | None = None) -> Embedding:
         """Fit on the graph; unseen rows are transformed."""

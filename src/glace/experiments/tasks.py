@@ -94,7 +94,7 @@ def evaluate(graph: Graph, dataset: str, wanted: Evaluation) -> Record:
 def _options(method: Method) -> dict[str, Any]:
     if isinstance(method, Learned):
         assert method.model is not None, "a task fits its method"
-        return method.model.settings().to_dict() | method.model.selection_.options
+        return method.model.config_.to_dict()
     return asdict(cast(Any, method))
 
 

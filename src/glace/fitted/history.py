@@ -1,13 +1,15 @@
-"""What a run has seen so far: the part of its state that is numbers, not weights."""
+"""What training reports: progress while it runs, validation results, and the trials that selected options."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+OptionValue = float | int | str | bool | None
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a caller is told after each step; `done` is the share of the run behind, 0 to 1."""
+    """The state of a run after a step; `done` is the completed fraction of the run, 0 to 1."""
 
     step: int
     done: float
@@ -19,12 +21,12 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
-"""Called after each step; it must not change anything."""
+"""Called after each step. It must not change anything."""
 
 
 @dataclass(frozen=True)
 class ValidationPoint:
-    """One look at the held-out edges, after `step` steps; before the first there is no loss."""
+    """Validation results after `step` steps; `loss` is None before the first step."""
 
     step: int
     loss: float | None
@@ -34,40 +36,62 @@ class ValidationPoint:
 
 @dataclass
 class History:
-    """Looks at the held-out edges, the best of them, and the time spent."""
+    """Validation results and training time of a run."""
 
     step: int = 0
     """Steps taken."""
     seconds: float = 0.0
-    """Time spent in training, over all resumed parts."""
+    """Training time, summed over interrupted and resumed parts."""
     loss: float | None = None
     """Loss of the last step."""
     validation_points: list[ValidationPoint] = field(default_factory=list)
     since_best: int = 0
-    """Looks since the best one."""
+    """Validations since the best one."""
 
     @property
     def best(self) -> ValidationPoint | None:
-        """The look with the highest AUC, the earliest of equals."""
-        return max(self.validation_points, key=lambda look: (look.auc, -look.step), default=None)
+        """The validation with the highest AUC; the earliest of equals."""
+        return max(self.validation_points, key=lambda point: (point.auc, -point.step), default=None)
 
-    def add(self, look: ValidationPoint) -> bool:
-        """Note a look; whether it is the best so far."""
-        self.validation_points.append(look)
-        self.since_best = 0 if self.best is look else self.since_best + 1
+    def add(self, point: ValidationPoint) -> bool:
+        """Append a validation result and return whether it is the best so far."""
+        self.validation_points.append(point)
+        self.since_best = 0 if self.best is point else self.since_best + 1
         return self.since_best == 0
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        validation_points = [[look.step, look.loss, look.auc, look.ap] for look in self.validation_points]
-        facts = {"step": self.step, "seconds": self.seconds, "loss": self.loss}
-        return {**facts, "validation_points": validation_points, "since_best": self.since_best}
+        """Return plain values for a file."""
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "History":
-        """Back from `to_json`."""
-        validation_points = [
-            ValidationPoint(int(step), loss, auc, ap) for step, loss, auc, ap in values["validation_points"]
-        ]
-        times = int(values["step"]), float(values["seconds"])
-        return cls(*times, values["loss"], validation_points, int(values["since_best"]))
+    def from_json(cls, values: Mapping[str, Any]) -> "History":
+        """Rebuild from the result of `to_json`."""
+        points = [ValidationPoint(**point) for point in values["validation_points"]]
+        return cls(**{**values, "validation_points": points})
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A short training run: the option it changed, the new value, its validation AUC, and whether it was kept."""
+
+    option: str
+    value: OptionValue
+    auc: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The values selected for options that were `auto`, and the trials behind them."""
+
+    options: dict[str, OptionValue]
+    trials: tuple[Trial, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Selection":
+        """Rebuild from the result of `to_json`."""
+        return cls(dict(values["options"]), tuple(Trial(**trial) for trial in values["trials"]))

@@ -1,85 +1,140 @@
-"""Attributes of nodes never seen, as the network was trained on those of its own."""
+"""Attributes of new nodes, in the form that the network was trained on."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
 
+import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
+from glace.features.rows import frame_rows
 from glace.graph.attributes import checked_matrix
 from glace.graph.node_types import NodeAttributes, NodeType
+from glace.ids import NodeIds
 
-Types = tuple[NodeType, ...]
+if TYPE_CHECKING:
+    from glace.model.inputs import NodeInputs
+    from glace.model.network import Network
+
+Matrix = sp.csr_array | npt.NDArray[np.float32]
+NewAttributes = Any
+"""A matrix, a data frame, a sequence of texts, or `NodeAttributes`."""
+NodeTypes = tuple[NodeType, ...]
 
 
-def chosen_type(types: Types, name: str | None) -> tuple[int, NodeType]:
-    """Which type new nodes are of, and what is known of its attributes."""
-    names = [part.name for part in types]
+@dataclass(frozen=True)
+class NewNodes:
+    """New nodes of one type or of several: ids, one matrix per type of the model, and unseen words of texts."""
+
+    ids: NodeIds
+    attributes: NodeAttributes
+    unseen: npt.NDArray[np.float64] | None = None
+    """(n,) the fraction of unknown words, if the nodes came as texts."""
+
+    @property
+    def count(self) -> int:
+        """Number of nodes."""
+        return len(self.attributes)
+
+    def matrix(self, code: int) -> Any:
+        """Return the attributes of the nodes of a type."""
+        return self.attributes.types[code].attributes
+
+    def inputs(self, network: "Network") -> "NodeInputs":
+        """Return the inputs of the network; new nodes have no edges."""
+        return network.inputs(self.attributes.features(), None, self.attributes.type_codes, self.attributes.rows)
+
+
+def new_nodes(attributes: NewAttributes, node_types: NodeTypes, node_type: str | None) -> NewNodes:
+    """Convert what describes new nodes into the matrices that the network takes."""
+    if isinstance(attributes, NodeAttributes):
+        return NewNodes(NodeIds.numbered(len(attributes)), _matched(attributes, node_types))
+    code, schema = find_type(node_types, node_type)
+    ids = None
+    if hasattr(attributes, "__arrow_c_stream__"):
+        ids, attributes, _ = frame_rows(attributes, schema.feature_names, schema.pipeline)
+    matrix, unseen = _matrix(attributes, schema), _unseen_words(attributes, schema)
+    count = matrix.shape[0]
+    types = tuple(
+        NodeType(each.name, count, matrix) if number == code else NodeType(each.name, 0, each.features()[:0])
+        for number, each in enumerate(node_types)
+    )
+    return NewNodes(ids or NodeIds.numbered(count), NodeAttributes(types, np.full(count, code, np.int32)), unseen)
+
+
+def find_type(node_types: NodeTypes, name: str | None) -> tuple[int, NodeType]:
+    """Return the index and the schema of the node type of this name, or of the only one."""
+    names = [each.name for each in node_types]
     if name is None and len(names) > 1:
-        able = ", ".join(part.name for part in types if part.width is not None)
-        raise InputError(f"the model has several types of nodes; say of which these are, by node_type: {able}")
+        known = ", ".join(each.name for each in node_types if each.width is not None)
+        raise InputError(f"must be given, as the model has several node types: {known}", option="node_type")
     wanted = names[0] if name is None else name
     if wanted not in names:
-        there = "its nodes have no types" if names == [""] else f"there are {', '.join(names)}"
-        raise InputError(f"the model has no type {wanted!r} with attributes of its own; {there}")
-    return names.index(wanted), types[names.index(wanted)]
+        known = "its nodes have no types" if names == [""] else f"its types are {', '.join(names)}"
+        raise InputError(f"the model has no node type {wanted!r} with attributes of its own; {known}")
+    return names.index(wanted), node_types[names.index(wanted)]
 
 
-def rows_by_type(attributes: NodeAttributes, types: Types) -> list[Any]:
-    """A matrix for each type of the model; types of which no node came need not have attributes."""
-    if [part.name for part in attributes.types] != [part.name for part in types]:
-        known = ", ".join(part.name for part in types) or "none"
-        raise InputError(f"the model's types of nodes with attributes of their own are {known}")
-    return [
-        part.features()[:0] if new.count == 0 else rows_as_trained(new.attributes, part)
-        for new, part in zip(attributes.types, types, strict=True)
-    ]
+def check_has_attributes(schema: NodeType) -> None:
+    """Raise unless nodes of a type have attributes to compute a Gaussian from."""
+    if schema.width is None:
+        which = "" if schema.name == "" else f" of type {schema.name!r}"
+        raise InputError(
+            f"the model was trained without attributes{which}: it knows each node by its identity alone and cannot "
+            "embed new nodes; train on a graph with attributes"
+        )
 
 
-def rows_as_trained(attributes: Any, part: NodeType) -> Any:
-    """Attributes or texts of nodes of a type, as the network was trained on them."""
-    matrix = _as_trained(_vectors(attributes, part), part)
-    if matrix.shape[0] == 0:
-        raise InputError("no rows of attributes came; give at least one node to embed")
-    return matrix
+def _matched(attributes: NodeAttributes, node_types: NodeTypes) -> NodeAttributes:
+    """Check attributes by type against the model's types; a type without new nodes needs no attributes."""
+    if [each.name for each in attributes.types] != [each.name for each in node_types]:
+        known = ", ".join(each.name for each in node_types) or "none"
+        raise InputError(f"the model's node types with attributes of their own are {known}")
+    return attributes.with_types(
+        [
+            NodeType(new.name, new.count, schema.features()[:0] if new.count == 0 else _matrix(new.attributes, schema))
+            for new, schema in zip(attributes.types, node_types, strict=True)
+        ]
+    )
 
 
-def _vectors(attributes: Any, part: NodeType) -> Any:
+def _matrix(attributes: NewAttributes, schema: NodeType) -> Any:
+    """Return attributes or texts as a matrix with the columns and the storage of the training."""
     if attributes is None:
-        raise InputError(f"nodes of type {part.name!r} come without attributes, and new ones need them")
-    if not are_texts(attributes):
-        return checked_matrix(attributes)
-    vocabulary = None if part.pipeline is None else part.pipeline.vocabulary
-    if vocabulary is None:
-        wanted = "a matrix of attributes" if part.pipeline is None else "a table with the columns of the training"
-        raise InputError(f"the model was not fitted on texts; give {wanted}")
-    return vocabulary.attributes(list(attributes))
-
-
-def check_described(part: NodeType) -> None:
-    """Raise unless nodes of a type have attributes to be embedded from."""
-    if part.width is None:
-        whose = "" if part.name == "" else f" of type {part.name!r}"
+        raise InputError(f"nodes of type {schema.name!r} have no attributes, which new nodes need")
+    matrix = _from_texts(attributes, schema) if are_texts(attributes) else checked_matrix(attributes)
+    check_has_attributes(schema)
+    if matrix.shape[1] != schema.width:
         raise InputError(
-            f"the model was fitted without attributes{whose}: a node is known to it by its identity alone, "
-            "and new nodes cannot be embedded; fit on a graph with attributes"
+            f"the model was trained on {schema.width:,} attributes, but these have {matrix.shape[1]:,}; give the same "
+            "columns in the same order"
         )
-
-
-def _as_trained(matrix: Any, part: NodeType) -> Any:
-    check_described(part)
-    assert part.width is not None
-    if matrix.shape[1] != part.width:
-        raise InputError(
-            f"the model was fitted on {part.width:,} attributes, but these have {matrix.shape[1]:,}; "
-            "give the same columns in the same order"
-        )
-    if part.sparse:
+    if matrix.shape[0] == 0:
+        raise InputError("there are no rows of attributes; give at least one node")
+    if schema.sparse:
         return sp.csr_array(matrix)
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-def are_texts(attributes: Any) -> bool:
-    """Whether they are a list of texts, and no matrix."""
+def _from_texts(texts: Sequence[str], schema: NodeType) -> Any:
+    vocabulary = None if schema.pipeline is None else schema.pipeline.vocabulary
+    if vocabulary is None:
+        expected = "a matrix of attributes" if schema.pipeline is None else "a table with the columns of the training"
+        raise InputError(f"the model was not trained on texts; give {expected}")
+    return vocabulary.attributes(list(texts))
+
+
+def _unseen_words(attributes: NewAttributes, schema: NodeType) -> npt.NDArray[np.float64] | None:
+    vocabulary = None if schema.pipeline is None else schema.pipeline.vocabulary
+    if vocabulary is None or not are_texts(attributes):
+        return None
+    return np.array(vocabulary.unknown_shares(list(attributes)))
+
+
+def are_texts(attributes: NewAttributes) -> TypeGuard[Sequence[str]]:
+    """Return whether the attributes are a sequence of texts."""
     if isinstance(attributes, str):
         raise InputError("give a list of texts, not one string")
     return isinstance(attributes, list | tuple) and all(isinstance(each, str) for each in attributes)

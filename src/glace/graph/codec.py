@@ -232,9 +232,7 @@ def _categories(name: str, count: int, arrays: Arrays) -> Categories | None:
     return Categories(codes, names)
 
 
-def _array(
-    name: str, arrays: Arrays, shape: tuple[int | None, ...], *dtypes: type[np.generic]
-) -> npt.NDArray[Any]:
+def _array(name: str, arrays: Arrays, shape: tuple[int | None, ...], *dtypes: type[np.generic]) -> npt.NDArray[Any]:
     """Return a stored array of this shape (None: any length) and one of these types."""
     if name not in arrays:
         raise FormatError(f"no array {name}")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glace.errors import InputError
-from glace.estimators.glace import GLACE
+from glace.fitted.model import FittedModel
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.tables import Table
@@ -34,8 +34,8 @@ class UnknownNode(InputError):
 class Answers:
     """Answers questions about a fitted model; several threads may ask at once."""
 
-    def __init__(self, model: GLACE) -> None:
-        self.model, self.embedding, self.graph = model, model.embedding_, model.graph_
+    def __init__(self, model: FittedModel) -> None:
+        self.model, self.embedding, self.graph = model, model.embedding, model.graph
         # Encoding changes the number of threads of the process while it runs.
         self._encoding = threading.Lock()
 
@@ -47,7 +47,7 @@ class Answers:
 
     def facts(self) -> Answer:
         """Size of the model, its labels and node types, and how new nodes are described to it."""
-        embedding, graph, types = self.embedding, self.graph, self.model.types_
+        embedding, graph, types = self.embedding, self.graph, self.model.node_types
         return {
             "nodes": len(embedding),
             "dimensions": int(embedding.mean.shape[1]),
@@ -57,7 +57,7 @@ class Answers:
             "types": list(graph.node_types.names) if graph and graph.node_types else [],
             "takes": takes(types[0]) if len(types) == 1 else None,
             "takes_by_type": {each.name: takes(each) for each in types if each.name},
-            "width": self.model.n_features_in_,
+            "width": self.model.n_features,
         }
 
     def position(self, node: str) -> int:
@@ -155,10 +155,10 @@ class Answers:
             raise InputError(f"give exactly one of texts, attributes, names and rows, not {len(given)}")
         if not 1 <= len(given[0]) <= LARGEST_K:
             raise InputError(f"give 1 to {LARGEST_K:,} new nodes, not {len(given[0]):,}")
-        new_nodes = described(self.model.type_of(node_type), texts, attributes, names, rows)
+        new_nodes = described(self.model.node_type(node_type), texts, attributes, names, rows)
         with self._encoding:
             new = self.model.transform(new_nodes, node_type=node_type)
-            novelty = self.model.novelty(new_nodes, node_type) if self.model.judges_novelty else None
+            novelty = self.model.novelty(new_nodes, node_type) if self.model.has_novelty else None
         answers = [{"neighbors": list[Answer](), **_gaussian(new, row)} for row in range(len(new))]
         for row in _plain(neighbors(self.embedding, self.graph, new, _count(k))):
             answers[int(row["query"])]["neighbors"].append(_without(row, "query"))

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from glace.errors import InputError
-from glace.estimators.glace import GLACE
-from glace.fitted.file import load_model
+from glace.fitted.model import FittedModel, load
 from glace.server.answers import Answers
 from glace.server.map import Positions
 
@@ -34,7 +33,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    model: GLACE,
+    model: FittedModel,
     opened: socket.socket,
     *,
     hosts: list[str] | None = None,
@@ -84,7 +83,7 @@ def served() -> Any:
     from glace.server.app import make_app
 
     hosts = [host for host in os.environ[HOSTS].split(",") if host]
-    return make_app(Answers(load_model(os.environ[MODEL])), None, hosts or None)
+    return make_app(Answers(load(os.environ[MODEL])), None, hosts or None)
 
 
 def _uvicorn() -> Any:

@@ -1,7 +1,7 @@
 """A graph that has changed, its attributes brought into the order a model knows, and the model's weights into that."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,12 @@ from glace.errors import InputError
 from glace.features.column_kinds import Text
 from glace.features.pipeline import FeaturePipeline
 from glace.features.text import TextVocabulary
+from glace.fitted.model import FittedModel
 from glace.graph.graph import Graph
 from glace.graph.node_types import NodeType
 from glace.model.network import Network
 from glace.model.node_types import kind_of_columns
 from glace.sparse import narrowed
-
-if TYPE_CHECKING:
-    from glace.estimators.glace import GLACE
 
 MIXED = "mixed columns"
 
@@ -44,31 +42,31 @@ class Aligned:
         return sum(width - len(columns) for width, columns in known if width is not None)
 
 
-def aligned(graph: Graph, model: "GLACE") -> Aligned:
+def aligned(graph: Graph, fitted: FittedModel) -> Aligned:
     """The graph with the model's attributes first and new ones after them; by name where both have names."""
-    given, known = graph.by_type().types, model.types_
+    given, known = graph.by_type().types, fitted.node_types
     if [part.name for part in given] != [part.name for part in known]:
         wanted, came = (", ".join(part.name or "one" for part in parts) for parts in (known, given))
         raise InputError(f"the model's types of nodes with attributes are {wanted}, but this graph's {came}")
     parts = tuple(_aligned(part, before, graph.mapped is not None) for part, before in zip(given, known, strict=True))
     whole = graph.with_types(parts)
     columns = (
-        _places(whole, model, kind) if part.width is None else np.arange(before.width or 0)
+        _places(whole, fitted, kind) if part.width is None else np.arange(before.width or 0)
         for kind, (part, before) in enumerate(zip(parts, known, strict=True))
     )
     return Aligned(whole, tuple(columns))
 
 
-def _places(graph: Graph, model: "GLACE", kind: int) -> Columns:
+def _places(graph: Graph, fitted: FittedModel, kind: int) -> Columns:
     """Where the old nodes of a type are among the new ones of it, both sorted by id as they are for training."""
     ordered, _ = graph.in_id_order()
-    old = np.asarray(model.embedding_.ids.to_numpy())
+    old = np.asarray(fitted.embedding.ids.to_numpy())
     types = ordered.by_type()
     if len(types.types) == 1:
         return ordered.ids.find(np.sort(old))
-    assert model.graph_ is not None, "graphs with attributes by type are in memory"
-    assert model.graph_.node_types is not None
-    found = ordered.ids.find(np.sort(old[model.graph_.node_types.codes == kind]))
+    assert fitted.graph is not None, "graphs with attributes by type are in memory"
+    assert fitted.graph.node_types is not None
+    found = ordered.ids.find(np.sort(old[fitted.graph.node_types.codes == kind]))
     codes, rows = types.locate(found)
     return np.where((found >= 0) & (codes == kind), rows, -1)
 

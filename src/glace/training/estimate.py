@@ -1,40 +1,71 @@
-"""What a fit will take, before anything is done: resident memory without the pages of mapped files, and file sizes.
+"""Estimates of memory and file size before training: resident memory without the pages of mapped files.
 
-A fit has three high tides: edges are held out, the network is trained, all nodes are encoded. The peak is the
-highest. Figures "measured" are those of the fits that tests.estimators/test_estimate.py compares with.
+Training has three phases with high memory: holding out edges, training, encoding all nodes. The peak is the highest of
+the three. Figures marked "measured" come from the runs that tests/training/test_estimate.py compares with.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import scipy.sparse as sp
 
 from glace.blocks import BLOCK
 from glace.config.config import Config
-from glace.estimators.glace import GLACE
+from glace.config.methods import method_named
+from glace.fitted.file import LARGE
 from glace.graph.graph import Graph
 from glace.model.inputs import NEIGHBORS_A_STEP
 from glace.model.network import ENCODE_ROWS
-from glace.training.selection import first_choice, rivals
+from glace.training.selection import candidate_changes, initial_options
 
 LIBRARIES = 590_000_000
-"""Resident memory of Python with torch, scikit-learn and compiled kernels, before any data; measured."""
+"""Resident memory of Python with torch, scikit-learn and compiled kernels, without data; measured."""
 HOLDING_OUT = 150
-"""Bytes an edge while edges are held out of a graph in memory: pairs, their order, the new matrix; measured."""
+"""Bytes per edge while edges of a graph in memory are held out: pairs, their order, the new matrix; measured."""
 A_BLOCK = 24
-"""Bytes for each number of a block while edges are held out of a mapped graph."""
+"""Bytes per number of a block while edges of a mapped graph are held out."""
 ENTRY = 12
-"""Bytes of an entry of sparse rows: its column and its value."""
+"""Bytes of an entry of a sparse row: its column and its value."""
 
 
-def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
-    """Bytes by name: the parts of the memory, its peak, and the size of the model file with what lies beside it."""
-    settings, held = _settled(model, graph), _Held(graph)
-    sizes = _Sizes(settings, graph, model.gaussian)
-    validated = settings.training.validation_fraction > 0
-    trials = validated and bool(rivals(model.settings().model, graph.has_attributes))
-    # Weights, where training is judged the best so far, and with trials those of the best one; Adam's two moments only
-    # where rows belong to nodes.
-    copies = 1 + 2 * (not graph.has_attributes) + validated + trials
+def estimate(
+    graph: Graph, config: Config | Mapping[str, object] | None = None, method: str = "glace"
+) -> dict[str, float]:
+    """Estimate the memory of training and the size of the model file, without training.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph to train on.
+    config : Config or mapping, optional
+        The configuration, or the options that differ from the defaults of the method.
+    method : {"glace", "glace-published", "lace", "line"}
+        The method to train.
+
+    Returns
+    -------
+    dict
+        Bytes by name: the parts of the memory, its peak, and the model file with what is stored beside it.
+
+    Examples
+    --------
+    >>> import glace
+    >>> sizes = glace.estimate(glace.datasets.planted(200, communities=4, attributes=80, words=8))
+    >>> sizes["model file"] < sizes["peak memory, about"]
+    True
+    """
+    chosen = method_named(method)
+    given = config if isinstance(config, Config) else chosen.config(**(config or {}))
+    graph = graph if chosen.uses_attributes else graph.without_attributes()
+    has_attributes = graph.has_attributes
+    # The first trial has the largest network.
+    config = given.replace(**initial_options(given.model, has_attributes))
+    held, sizes = _GraphSizes(graph), _NetworkSizes(config, graph, chosen.gaussian)
+    validated = config.training.validation_fraction > 0
+    trials = validated and bool(candidate_changes(given.model, has_attributes))
+    # The weights themselves, with validation the best so far, with trials those of the best one. Only rows that belong
+    # to nodes have Adam's two moments.
+    copies = 1 + 2 * (not has_attributes) + validated + trials
     gaussians = 0.0 if graph.mapped else sizes.gaussians
     peak = held.graph + max(
         held.holding_out if validated else 0.0,
@@ -54,19 +85,14 @@ def estimate(model: GLACE, graph: Graph) -> dict[str, float]:
         parts["temporary files"] = held.scratch * validated + sizes.gaussians
     else:
         parts["while edges are held out"] = held.holding_out * validated
-    edges = 0.0 if graph.mapped else _bytes(graph.adjacency)
-    file = sizes.weights + sizes.gaussians + edges
+    edges = _bytes(graph.adjacency)
+    kept = edges if graph.mapped is None or edges <= LARGE else 0.0
+    file = sizes.weights + sizes.gaussians + kept
     return {**parts, "peak memory, about": LIBRARIES + peak, "model file": file}
 
 
-def _settled(model: GLACE, graph: Graph) -> Config:
-    """The settings with `auto` as the first trial has it, which is the largest."""
-    settings = model.settings()
-    return settings.replace(**first_choice(settings.model, graph.has_attributes))
-
-
-class _Held:
-    """Bytes of a graph: `graph` itself, the `rest` after edges were held out, and what that takes in passing."""
+class _GraphSizes:
+    """Bytes of a graph: `graph` itself, the `rest` after holding out edges, and temporarily while `holding_out`."""
 
     def __init__(self, graph: Graph) -> None:
         adjacency, weights = _bytes(graph.adjacency), graph.adjacency.data
@@ -84,11 +110,11 @@ class _Held:
         self.holding_out = float(HOLDING_OUT * graph.num_edges)
 
 
-class _Sizes:
-    """Bytes of what grows with the network: its `weights`, a `batch`, rows at the `encoding`, the `gaussians`."""
+class _NetworkSizes:
+    """Bytes of the network's `weights`, of a `batch`, of rows during the `encoding`, and of the `gaussians`."""
 
-    def __init__(self, settings: Config, graph: Graph, gaussian: bool) -> None:
-        model, batch, pool = settings.model, settings.sampling.batch_size, settings.sampling.negative_pool_size
+    def __init__(self, config: Config, graph: Graph, gaussian: bool) -> None:
+        model, batch, pool = config.model, config.sampling.batch_size, config.sampling.negative_pool_size
         first, second = (model.proximity in (part, "both") for part in ("first", "second"))
         heads, encoders = 1 + gaussian, first + 2 * second
         width = model.n_hashed_features or sum(part.width or part.count for part in graph.by_type().types)

@@ -1,11 +1,11 @@
-"""The training loop: draw a batch, take a step, now and then look at held-out edges."""
+"""The training loop: draw a batch, take a step, validate from time to time, keep the best weights."""
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,105 +18,122 @@ from glace.metrics import link_scores
 from glace.model.inputs import InputMask, NodeInputs
 from glace.model.loss import batch_loss
 from glace.model.network import ENCODE_ROWS, Network
+from glace.model.threads import cores
 from glace.sampling.edges import Batch, EdgeSampler
+from glace.storage.container import Arrays
 from glace.training.checkpoint import Checkpoints, State
 from glace.training.drift import DriftPenalty
 from glace.training.optimizer import Optimizer
-from glace.training.threads import cores
-from glace.training.validation import Validation
 
 DEFAULT_STEPS = 3000
 DEFAULT_EPOCHS = 30
-"""Where no limit is given, the nearer of the two: a small graph is learned by heart long before 3,000 steps, and what
-it learns then is of no use for nodes it has not seen."""
+"""Limits that hold if none is given; the smaller one counts. A small graph is overfitted long before 3,000 steps, which
+harms the embedding of new nodes."""
+
+Scores = npt.NDArray[np.float64]
+
+
+class ScoresPairs(Protocol):
+    """Validation pairs, of which `truth` (P,) marks the edges."""
+
+    @property
+    def truth(self) -> npt.NDArray[np.bool_]:
+        """Which pairs are edges."""
+
+    def scores(self, network: Network, inputs: NodeInputs) -> Scores:
+        """Return the score (P,) of each pair."""
 
 
 class Trainer:
-    """One run over one graph; `run` trains the network in place and leaves the best weights in it."""
+    """One training run on one graph. It trains the network in place and ends with the best weights in it."""
 
     def __init__(
         self,
         network: Network,
         inputs: NodeInputs,
         sampler: EdgeSampler,
-        validation: Validation | None,
+        validation: ScoresPairs | None,
         config: TrainingConfig,
-        stay: DriftPenalty | None = None,
+        drift_penalty: DriftPenalty | None = None,
     ) -> None:
-        self.network, self.inputs, self.sampler, self.stay = network, inputs, sampler, stay
+        self.network, self.inputs, self.sampler, self.drift_penalty = network, inputs, sampler, drift_penalty
         self.validation, self.config = validation, config
         self.optimizer = Optimizer(network, scaled=True)
         self.history = History()
-        self.best_weights: dict[str, npt.NDArray[Any]] | None = None
+        self.best_weights: Arrays | None = None
         self.total_steps = total_steps(config, sampler)
-        # Where a core is idle the next batch is prepared while this one computes; where none is, that would take as
-        # much from the computing.
-        self._ahead = ThreadPoolExecutor(1) if cores() > torch.get_num_threads() else None
-        self._ready: Prepared | None = None
+        # If a core is idle, it prepares the next batch during a step; otherwise that would slow the step down.
+        self._worker = ThreadPoolExecutor(1) if cores() > torch.get_num_threads() else None
+        self._next_batch: PreparedBatch | None = None
 
-    def start_from(self, weights: dict[str, npt.NDArray[Any]], seconds: float) -> None:
-        """Begin with weights that took so long already; they stay the best unless the run finds better ones."""
+    def start_from(self, weights: Arrays, seconds: float) -> None:
+        """Start from the weights of a trial that took `seconds`; they stay the best until the run finds better ones."""
         self.network.set_weights(weights)
         self.history.seconds = seconds
-        self._look()
+        self._validate()
 
-    def run(
-        self,
-        listener: Listener | None = None,
-        checkpoints: Checkpoints | None = None,
-        is_hopeless: Callable[[npt.NDArray[np.float64]], bool] | None = None,
-    ) -> History:
-        """Train to the end, from the start or from where a checkpoint left off.
+    def run(self, listener: Listener | None = None, checkpoints: Checkpoints | None = None) -> History:
+        """Train to the end, from the start or from a restored state, and return the history."""
+        for _ in self.validations(listener, checkpoints):
+            pass
+        return self.finish()
 
-        `is_hopeless` is told after each look how near the held-out pairs are, and may end the run.
+    def validations(self, listener: Listener | None = None, checkpoints: Checkpoints | None = None) -> Iterator[Scores]:
+        """Train, and yield the scores of the validation pairs after each validation.
+
+        A caller that stops iterating ends the run early. Call `finish` afterwards.
         """
         clock = _Clock(self.history)
         while not self._is_over():
             self._step()
             clock.tick()
             if self.history.step % self.config.validate_every == 0 or self._is_over():
-                near = self._look()
+                scores = self._validate()
                 clock.tick()
-                if is_hopeless and near is not None and is_hopeless(near):
-                    break
+                if scores is not None:
+                    yield scores
             if listener:
                 listener(self._progress(clock))
             if checkpoints:
                 checkpoints.offer(self.state)
-        if not self.history.validation_points or self.history.validation_points[-1].step < self.history.step:
-            self._look()
+
+    def finish(self) -> History:
+        """Put the best weights into the network, check them, and return the history."""
+        points = self.history.validation_points
+        if not points or points[-1].step < self.history.step:
+            self._validate()
         if self.best_weights is not None:
             self.network.set_weights(self.best_weights)
         self._check_finite()
         return self.history
 
     def _check_finite(self) -> None:
-        # The loss is that before the last update, which nothing has looked at if there is no validation.
+        # The loss was computed before the last update; without validation nothing has checked the result yet.
         own, context = self.network.embed(self.inputs, np.arange(min(len(self.inputs), ENCODE_ROWS)))
-        parts = [own.mean, own.variance, *((context.mean, context.variance) if context else ())]
-        if not all(part is None or np.isfinite(part).all() for part in parts):
+        matrices = [own.mean, own.variance, *((context.mean, context.variance) if context else ())]
+        if not all(matrix is None or np.isfinite(matrix).all() for matrix in matrices):
             raise self._diverged("the Gaussians are not finite")
 
-    def _diverged(self, what: str) -> TrainingDiverged:
+    def _diverged(self, problem: str) -> TrainingDiverged:
         return TrainingDiverged(
-            f"{what} at step {self.history.step + 1} with learning rate {self._learning_rate():.2g}; "
+            f"{problem} at step {self.history.step + 1} with learning rate {self._learning_rate():.2g}; "
             "try a smaller learning rate, or attributes of a smaller scale"
         )
 
     def _step(self) -> None:
         step = self.history.step
-        now = self._ready if self._ready and self._ready.step == step else self._prepare(step)
-        coming = self._ahead.submit(self._prepare, step + 1) if self._ahead else None
+        ready = self._next_batch if self._next_batch and self._next_batch.step == step else self._prepare(step)
+        coming = self._worker.submit(self._prepare, step + 1) if self._worker else None
         with self._mode(step):
             loss = batch_loss(
                 self.network,
-                now.rows,
-                now.places.anchors,
-                now.places.targets,
-                now.places.negatives,
-                now.places.allowed,
+                ready.rows,
+                ready.batch.anchors,
+                ready.batch.targets,
+                ready.batch.negatives,
+                ready.batch.allowed,
                 self.sampler.config.n_negatives,
-                None if self.stay is None else self.stay.of(now.nodes[now.places.anchors]),
+                None if self.drift_penalty is None else self.drift_penalty.of(ready.nodes[ready.batch.anchors]),
             )
         self.history.loss = value = loss.item()
         if not math.isfinite(value):
@@ -125,12 +142,12 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.history.step + 1, self._learning_rate())
         self.history.step += 1
-        # Awaited within the step: nothing else may use the inputs meanwhile.
-        self._ready = coming.result() if coming else None
+        # Awaited within the step: validation must not use the inputs at the same time.
+        self._next_batch = coming.result() if coming else None
 
     @contextmanager
     def _mode(self, step: int) -> Iterator[None]:
-        """Modules that draw numbers draw those of this step, and leave torch's own generator as it was."""
+        """Seed torch for dropout in this step, and restore its global generator afterwards."""
         if not self.network.has_modes:
             yield
             return
@@ -140,31 +157,31 @@ class Trainer:
             torch.manual_seed(int(self.sampler.streams.numpy("modules", step).integers(2**62)))
             yield
 
-    def _prepare(self, step: int) -> "Prepared":
-        """All that can be done for a step before the last one is over."""
-        batch = self.sampler.batch(step)
-        nodes, places = batch.distinct()
-        rows = self.inputs.rows(nodes, input_mask(self.network, self.sampler, batch, step))
-        return Prepared(step, nodes, places, rows)
+    def _prepare(self, step: int) -> "PreparedBatch":
+        """Do everything for a step that does not depend on the weights."""
+        sampled = self.sampler.batch(step)
+        nodes, batch = sampled.distinct()
+        rows = self.inputs.rows(nodes, input_mask(self.network, self.sampler, sampled, step))
+        return PreparedBatch(step, nodes, batch, rows)
 
-    def _look(self) -> npt.NDArray[np.float64] | None:
-        """How near the held-out pairs are, if there are any; weights that are the best so far are kept."""
+    def _validate(self) -> Scores | None:
+        """Score the validation pairs, if there are any, and keep the weights if they are the best so far."""
         if self.validation is None:
             return None
         try:
-            near = self.validation.near(self.network, self.inputs)
+            scores = self.validation.scores(self.network, self.inputs)
         except FloatingPointError as problem:
             raise self._diverged("the Gaussians are not finite") from problem
-        look = ValidationPoint(self.history.step, self.history.loss, *link_scores(near, self.validation.truth))
-        if self.history.add(look):
+        point = ValidationPoint(self.history.step, self.history.loss, *link_scores(scores, self.validation.truth))
+        if self.history.add(point):
             self.best_weights = {name: value.copy() for name, value in self.network.weights().items()}
-        return near
+        return scores
 
     def _is_over(self) -> bool:
         return self.done() >= 1 or self.history.since_best >= self.config.patience
 
     def done(self) -> float:
-        """Share of the run that is behind, 0 to 1, by whichever limit is nearer."""
+        """Return the completed fraction of the run, 0 to 1, by whichever limit is closer."""
         limit = self.config.max_seconds
         by_time = 0.0 if limit is None else self.history.seconds / limit
         return min(max(self.history.step / self.total_steps, by_time), 1.0)
@@ -175,7 +192,7 @@ class Trainer:
         return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * self.done()))
 
     def _progress(self, clock: "_Clock") -> Progress:
-        validation_points = self.history.validation_points
+        points = self.history.validation_points
         assert self.history.loss is not None, "a step comes first"
         return Progress(
             step=self.history.step,
@@ -183,38 +200,38 @@ class Trainer:
             loss=self.history.loss,
             learning_rate=self._learning_rate(),
             edges_per_second=clock.steps_per_second() * self.sampler.config.batch_size,
-            validation_auc=validation_points[-1].auc if validation_points else None,
+            validation_auc=points[-1].auc if points else None,
         )
 
     def state(self) -> State:
-        """All that the rest of the run depends on."""
+        """Return everything that the rest of the run depends on."""
         return State(self.history, self.network.weights(), self.optimizer.state(), self.best_weights)
 
     def set_state(self, state: State) -> None:
-        """Go on from a state that `state` gave."""
+        """Continue from a state that `state` returned."""
         self.history, self.best_weights = state.history, state.best_weights
         self.network.set_weights(state.weights)
         self.optimizer.set_state(state.optimizer)
 
 
-class Prepared(NamedTuple):
-    """What a step works on: the input rows of its distinct nodes, and the batch in places among these."""
+class PreparedBatch(NamedTuple):
+    """A batch with the input rows of its distinct `nodes`; the batch holds positions in `nodes`."""
 
     step: int
     nodes: npt.NDArray[np.int64]
-    places: Batch
+    batch: Batch
     rows: Any
 
 
 def input_mask(network: Network, sampler: EdgeSampler, batch: Batch, step: int) -> InputMask:
-    """What this step hides."""
+    """Return the dropout of this step; the ends of its positive edges are hidden from each other."""
     config, generator = network.config, sampler.streams.numpy("veil", step)
     pairs = np.column_stack([batch.anchors, batch.targets])
     return InputMask(int(generator.integers(2**62)), float(config.dropout), config.neighbor_dropout, pairs)
 
 
 class _Clock:
-    """Adds the time of this part of the run to the history's."""
+    """Adds the time of this part of a run to its history."""
 
     def __init__(self, history: History) -> None:
         self.history, self.before, self.first_step = history, history.seconds, history.step
@@ -228,12 +245,13 @@ class _Clock:
 
 
 def total_steps(config: TrainingConfig, sampler: EdgeSampler) -> float:
-    """The smaller of the limits in steps and in epochs; without any limit, the default ones.
+    """Return the smaller of the limits in steps and epochs; the defaults if there is no limit.
 
-    An epoch is as many drawn edges as the graph has, an undirected one counted in both directions.
+    An epoch draws as many edges as the graph has; an undirected edge counts in both directions.
     """
     steps, epochs = config.max_steps, config.max_epochs
     if steps is None and epochs is None and config.max_seconds is None:
         steps, epochs = DEFAULT_STEPS, DEFAULT_EPOCHS
-    an_epoch = sampler.positives.count / sampler.config.batch_size
-    return min(math.inf if steps is None else steps, math.inf if epochs is None else math.ceil(epochs * an_epoch))
+    steps_per_epoch = sampler.positives.count / sampler.config.batch_size
+    in_epochs = math.inf if epochs is None else math.ceil(epochs * steps_per_epoch)
+    return min(math.inf if steps is None else steps, in_epochs)

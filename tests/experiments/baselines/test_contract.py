@@ -11,8 +11,8 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.methods import GAUSSIAN, METHODS, make
 from glace.experiments.splits import split_edges
 from glace.graph.split import HeldOut
+from glace.model.threads import using_threads
 from glace.rng import Streams
-from glace.training.threads import using_threads
 
 LEARNED = {
     "dim": 8,

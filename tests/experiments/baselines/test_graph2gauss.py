@@ -11,8 +11,8 @@ from glace.experiments.baselines.hops import HopSampler
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import hold_out
 from glace.metrics import link_scores
+from glace.model.threads import using_threads
 from glace.rng import Streams
-from glace.training.threads import using_threads
 
 
 @pytest.fixture(autouse=True)

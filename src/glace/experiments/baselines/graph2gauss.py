@@ -22,9 +22,9 @@ from glace.graph.split import HeldOut
 from glace.metrics import link_scores
 from glace.model.heads import GaussianHead
 from glace.model.input_layers import InputShape, NodeIndex, input_layer
+from glace.model.threads import using_threads
 from glace.options import option
 from glace.rng import Streams
-from glace.training.threads import using_threads
 
 ENCODE_ROWS = 4096
 """Rows encoded at a time where all nodes are."""

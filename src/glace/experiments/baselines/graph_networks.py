@@ -28,11 +28,11 @@ from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.metrics import LinkScores, link_scores
 from glace.model.input_layers import InputLayer, InputShape, input_layer
+from glace.model.threads import using_threads
 from glace.options import option
 from glace.rng import Streams
 from glace.sampling.edges import check_negatives_exist
 from glace.sparse import narrowed
-from glace.training.threads import using_threads
 
 
 @dataclass(frozen=True)

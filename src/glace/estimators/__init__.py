@@ -1,1 +1,0 @@
-"""Estimators in the manner of scikit-learn."""

@@ -1,0 +1,360 @@
+"""FittedModel: everything that training produces, as one immutable value, and the questions it answers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from glace.config.config import Config
+from glace.errors import InputError
+from glace.features.pipeline import FeaturePipeline
+from glace.fitted import file
+from glace.fitted.history import History, Selection
+from glace.fitted.network import NetworkState, embed_all, standardized
+from glace.fitted.new_nodes import NewAttributes, check_has_attributes, find_type, new_nodes
+from glace.gaussian.embedding import Embedding, Neighbors
+from glace.graph.graph import Graph
+from glace.graph.node_types import NodeType
+from glace.graph.split import HeldOut
+from glace.ids import NodeId, NodeIds
+from glace.queries.calibration import Calibration
+from glace.queries.certainty import CertaintyModel, attribute_evidence
+from glace.queries.links import Links, links
+from glace.queries.neighbors import PairScores, neighbors, pair_scores
+from glace.queries.novelty import Novelty, NoveltyModel
+
+if TYPE_CHECKING:
+    from glace.fitted.network import EncoderModules
+    from glace.model.network import Network
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A trained model: immutable and complete. `glace.train`, `glace.update` and `glace.load` create one.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method: `glace`, `glace-published`, `lace` or `line`.
+    config : Config
+        The configuration of the training, with the selected options in place of `auto`.
+    selection : Selection
+        The options that were selected by trials, and the trials.
+    node_types : tuple of NodeType
+        The attribute schema of each node type, without rows. A graph without node types has one type, named "".
+    directed : bool
+        Whether the training graph was directed.
+    embedding : Embedding
+        The Gaussians of the training nodes, in the order of the graph.
+    graph : Graph or None
+        Edges, labels and node types of the training graph, without attributes. None if the graph was on disk and its
+        edges are too large to keep.
+    validation : HeldOut or None
+        The validation pairs, as positions of nodes; None if no edges were held out.
+    history : History
+        Validation results and training time.
+    calibration : Calibration or None
+        How reliable the probabilities are on the validation pairs; None without them.
+    certainty_model : CertaintyModel
+        Statistics of the training nodes that certainty is computed from.
+    novelty_models : tuple of NoveltyModel or None
+        For each node type the statistics that novelty is computed from; None for a type without attributes.
+    state : NetworkState
+        The weights of the network. `network` builds the torch modules from it on first use.
+
+    Examples
+    --------
+    >>> import glace
+    >>> graph = glace.datasets.planted(200, communities=4, attributes=80, words=8)
+    >>> fitted = glace.train(graph, {"dim": 8, "hidden": 32, "max_steps": 50})
+    >>> fitted
+    FittedModel(glace, 200 Gaussians of 8 dimensions, symmetric_kl)
+    >>> fitted.transform(graph.attributes[:2]).mean.shape
+    (2, 8)
+    """
+
+    method: str
+    config: Config
+    selection: Selection
+    node_types: tuple[NodeType, ...]
+    directed: bool
+    embedding: Embedding
+    graph: Graph | None
+    validation: HeldOut | None
+    history: History
+    calibration: Calibration | None
+    certainty_model: CertaintyModel
+    novelty_models: tuple[NoveltyModel | None, ...]
+    state: NetworkState
+
+    def __repr__(self) -> str:
+        kind = "points" if self.embedding.variance is None else "Gaussians"
+        size = f"{len(self.embedding):,} {kind} of {self.embedding.mean.shape[1]} dimensions"
+        return f"FittedModel({self.method}, {size}, {self.embedding.dissimilarity})"
+
+    @property
+    def network(self) -> "Network":
+        """The trained network; built on first use, which imports torch."""
+        return self.state.network
+
+    @property
+    def pipeline(self) -> FeaturePipeline | None:
+        """How table columns become attributes; None if they came as a matrix, or if there are several node types."""
+        return self.node_types[0].pipeline if len(self.node_types) == 1 else None
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of attributes; None without attributes, or if there are several node types."""
+        return self.node_types[0].width if len(self.node_types) == 1 else None
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the attributes; None if they have none, or if there are several node types."""
+        return self.node_types[0].feature_names if len(self.node_types) == 1 else None
+
+    @property
+    def has_novelty(self) -> bool:
+        """Whether novelty is defined: whether nodes of some type have attributes."""
+        return any(model is not None for model in self.novelty_models)
+
+    def node_type(self, name: str | None = None) -> NodeType:
+        """Return the attribute schema of a node type.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name of the type; required if there are several.
+
+        Returns
+        -------
+        NodeType
+            The schema, without rows.
+        """
+        return find_type(self.node_types, name)[1]
+
+    def transform(
+        self,
+        attributes: NewAttributes,
+        ids: Sequence[NodeId] | None = None,
+        node_type: str | None = None,
+        n_jobs: int | None = None,
+    ) -> Embedding:
+        """Compute the Gaussians of new nodes from their attributes.
+
+        Parameters
+        ----------
+        attributes : array, sparse matrix, data frame, sequence of str, or NodeAttributes
+            One row per new node. A matrix has the columns of the training graph. Columns of a data frame are matched
+            by name, and its column `id` gives the ids. Texts need a model that was trained on texts.
+        ids : sequence of int or str, optional
+            Ids of the new nodes; 0, 1, ... by default.
+        node_type : str, optional
+            Type of the nodes; required if the model has several node types.
+        n_jobs : int, optional
+            Number of threads; that of the training by default.
+
+        Returns
+        -------
+        Embedding
+            One Gaussian per row, with its certainty.
+
+        Raises
+        ------
+        InputError
+            If the attributes do not match those of the training graph.
+        """
+        from glace.model.threads import using_threads
+
+        new = new_nodes(attributes, self.node_types, node_type)
+        names = new.ids if ids is None else NodeIds(ids)
+        if len(names) != new.count:
+            raise InputError(f"{len(names):,} ids for {new.count:,} rows of attributes; give one id per row")
+        with using_threads(self._threads(n_jobs)):
+            own, context = embed_all(self.network, new.inputs(self.network), np.empty)
+        certainty = self.certainty_model.certainty(own, attribute_evidence(new.attributes))
+        trained = self.embedding
+        return Embedding(
+            names, own.mean, own.variance, trained.dissimilarity, trained.platt_scaling, context, certainty
+        )
+
+    def novelty(self, attributes: NewAttributes, node_type: str | None = None, n_jobs: int | None = None) -> Novelty:
+        """Compute how unlike the training nodes new nodes are.
+
+        Parameters
+        ----------
+        attributes : array, sparse matrix, data frame or sequence of str
+            One row per new node, as for `transform`.
+        node_type : str, optional
+            Type of the nodes; required if the model has several node types.
+        n_jobs : int, optional
+            Number of threads; that of the training by default.
+
+        Returns
+        -------
+        Novelty
+            The fraction of unseen attributes and the novelty rank of each node.
+        """
+        from glace.model.threads import using_threads
+
+        code, schema = find_type(self.node_types, node_type)
+        check_has_attributes(schema)
+        new = new_nodes(attributes, self.node_types, node_type)
+        model = self.novelty_models[code]
+        if model is None:
+            raise InputError(f"no training node is of type {schema.name!r}, so the novelty of new ones is unknown")
+        with using_threads(self._threads(n_jobs)):
+            rows = new.matrix(code)
+            own, _ = embed_all(self.network, new.inputs(self.network), np.empty)
+            found = model.novelty(rows, standardized(self.network, code, rows), own, self.certainty_model)
+        return found if new.unseen is None else found._replace(unseen=new.unseen)
+
+    def neighbors(
+        self,
+        node: NodeId | Sequence[NodeId] | Embedding,
+        k: int = 10,
+        *,
+        by: str = "edge",
+        measure: str | None = None,
+        exclude_known: bool = False,
+        label: str | None = None,
+        node_type: str | None = None,
+    ) -> Neighbors:
+        """Find the nodes with the smallest dissimilarity to a node, by exact search.
+
+        Parameters
+        ----------
+        node : int, str, sequence of these, or Embedding
+            Ids of known nodes, or new nodes that `transform` embedded.
+        k : int
+            Number of neighbours.
+        by : {"edge", "similarity"}
+            Rank likely targets of an edge from the node, or nodes with similar Gaussians.
+        measure : str, optional
+            Dissimilarity to rank by; that of the training by default.
+        exclude_known : bool
+            Leave out nodes that the node already has an edge to.
+        label : str, optional
+            Return only nodes with this label.
+        node_type : str, optional
+            Return only nodes of this type.
+
+        Returns
+        -------
+        Neighbors
+            Columns of ids and dissimilarities, nearest first.
+        """
+        return neighbors(
+            self.embedding,
+            self.graph,
+            node,
+            k,
+            by=by,
+            measure=measure,
+            exclude_known=exclude_known,
+            label=label,
+            node_type=node_type,
+        )
+
+    def score_pairs(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> PairScores:
+        """Compute the dissimilarity and the probability of an edge for pairs of known nodes.
+
+        Parameters
+        ----------
+        pairs : sequence of (source, target)
+            Ids of the nodes.
+
+        Returns
+        -------
+        PairScores
+            Columns; probabilities are calibrated for as many edges as non-edges.
+        """
+        return pair_scores(self.embedding, pairs)
+
+    def links(
+        self,
+        node: NodeId | None = None,
+        k: int = 100,
+        *,
+        node_type: str | None = None,
+        known: Graph | None = None,
+        approximate: bool = False,
+        progress: Callable[[float], None] | None = None,
+    ) -> Links:
+        """Find the most probable edges that the graph does not have.
+
+        Pairs of node types that no edge connects are left out.
+
+        Parameters
+        ----------
+        node : int or str, optional
+            Return only edges from this node; by default edges of the whole graph.
+        k : int
+            Number of edges.
+        node_type : str, optional
+            With `node`, return only edges to nodes of this type; otherwise only edges with an end of this type.
+        known : Graph, optional
+            The existing edges, for a model that does not keep them; its nodes must be the model's, in the same order.
+        approximate : bool
+            Search with an approximate index (faiss) instead of exactly.
+        progress : callable, optional
+            Called with the completed fraction of the search, 0 to 1.
+
+        Returns
+        -------
+        Links
+            Columns of sources, targets, dissimilarities and probabilities, most probable first.
+        """
+        graph = self.graph if known is None else known
+        return links(self.embedding, graph, node, k, node_type=node_type, approximate=approximate, progress=progress)
+
+    def save(self, path: str | Path, embedding: str = "auto") -> None:
+        """Write the model to one file; the same model gives the same bytes.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, such as `model.glace`.
+        embedding : {"auto", "inside", "beside"}
+            Store the Gaussians inside the file or in a second file beside it, which is then mapped into memory.
+            `auto` puts them beside if they take more than half a gigabyte.
+        """
+        file.save(self, path, embedding)
+
+    def _threads(self, n_jobs: int | None) -> int:
+        return self.config.run.n_jobs if n_jobs is None else n_jobs
+
+
+def load(path: str | Path, encoder: "EncoderModules | None" = None) -> FittedModel:
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by `FittedModel.save` or `glace fit`.
+    encoder : torch.nn.Module or dict of them by node type, optional
+        The custom encoder of a model that was trained with one, created as it was for training. The file holds its
+        weights but not its code. It is needed only to embed new nodes and to update the model.
+
+    Returns
+    -------
+    FittedModel
+        The model that was saved. Its network is built on first use, so that questions about known nodes do not
+        import torch.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, is not a model file, or has another format version.
+
+    Examples
+    --------
+    >>> import glace, tempfile, pathlib
+    >>> graph = glace.datasets.planted(200, communities=4, attributes=80, words=8)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.glace"
+    >>> glace.train(graph, {"dim": 8, "hidden": 32, "max_steps": 50}).save(path)
+    >>> glace.load(path)
+    FittedModel(glace, 200 Gaussians of 8 dimensions, symmetric_kl)
+    """
+    return FittedModel(**file.read(path, encoder))

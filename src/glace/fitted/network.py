@@ -1,0 +1,165 @@
+"""The trained network of a fitted model: stored as arrays, built as torch modules on first use.
+
+Nothing here imports torch before a network is needed, so questions about known nodes do without it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from glace.blocks import blocks
+from glace.config.config import Config
+from glace.config.encoders import CustomEncoder
+from glace.errors import FormatError, InputError
+from glace.gaussian.dissimilarity import Gaussian
+from glace.graph.graph import Graph
+from glace.graph.node_types import NodeType
+from glace.queries.certainty import Allocator
+from glace.sparse import Matrix
+from glace.storage.container import Arrays
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from glace.model.input_layers import InputShape
+    from glace.model.inputs import NodeInputs
+    from glace.model.network import Network
+
+    EncoderModules = nn.Module | Mapping[str, nn.Module]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkState:
+    """Everything needed to build a trained network: its weights by name, and what determines its shape.
+
+    `encoder` is the user's torch module, or a mapping from node type to module, if the model was trained with one:
+    a file holds the weights of such a module but not its code.
+    """
+
+    weights: Arrays
+    config: Config
+    dissimilarity: str
+    node_types: tuple[NodeType, ...]
+    encoder: "EncoderModules | None" = None
+    source: str = "the model"
+    """Where the weights come from, for error messages."""
+
+    @cached_property
+    def network(self) -> "Network":
+        """The network, built on first use."""
+        from glace.model.network import Network
+        from glace.model.node_types import empty_of, kinds_of
+
+        modules = _required_modules(self.config, self.encoder)
+        shapes = {node_type.name: input_shape(node_type) for node_type in self.node_types}
+        kinds = kinds_of(shapes, self.config.model, modules)
+        self._check_sizes(kinds)
+        network = Network(kinds, self.config.model, self.dissimilarity, self.config.streams)
+        try:
+            network.set_weights(self.weights)
+        except RuntimeError as problem:
+            if modules:
+                message = f"the weights in {self.source} do not fit the given encoder; create it as it was for training"
+                raise InputError(message) from problem
+            raise FormatError(f"{self.source} is not a usable model file: its weights do not fit") from problem
+        network.check_modules([empty_of(kind.shape, rows=1) for kind in network.kinds])
+        return network
+
+    def _check_sizes(self, kinds: Any) -> None:
+        """Raise unless weights have the stated sizes, before anything of the stated size is allocated."""
+        from glace.model.node_types import joined, kind_of_columns
+
+        neighbors = self.config.model.neighbor_features == "mean"
+        kinds, seen = joined(kinds) if neighbors else kinds, set()
+        for name, array in self.weights.items():
+            place = kind_of_columns(name)
+            if place is None:
+                continue
+            shape = kinds[place].shape
+            dense = 0 if shape.sparse else shape.width
+            if array.shape[0] != (dense if name.startswith("scales.") else shape.columns):
+                raise FormatError(
+                    f"{self.source} is not a usable model file: the weights {name} have the shape {array.shape}, "
+                    "not the stated one"
+                )
+            if len(array):
+                seen.add(place)
+        for number, kind in enumerate(kinds):
+            # With a custom encoder for sparse rows, no weight has a stated size.
+            unsized = isinstance(kind.part, CustomEncoder) and kind.shape.sparse and not neighbors
+            if number not in seen and not unsized:
+                raise FormatError(f"{self.source} is not a usable model file: weights of a node type are missing")
+
+    @classmethod
+    def of(cls, network: "Network", config: Config, node_types: tuple[NodeType, ...]) -> "NetworkState":
+        """Wrap a trained network."""
+        modules = {kind.name: kind.module for kind in network.kinds if kind.module is not None}
+        state = cls(network.weights(), config, network.measure.name, node_types, modules or None)
+        vars(state)["network"] = network
+        return state
+
+
+def _required_modules(config: Config, encoder: "EncoderModules | None") -> "dict[str, nn.Module]":
+    """Return the user's modules by node type; raise unless they are those that the model was trained with."""
+    required = {name: part for name, part in config.model.encoders().items() if isinstance(part, CustomEncoder)}
+    given = dict(encoder) if isinstance(encoder, Mapping) else {} if encoder is None else {"": encoder}
+    for name, part in required.items():
+        module = given.get(name, given.get(""))
+        if module is None:
+            shown = f"{part.name}(...)" if name == "" else f"{{{name!r}: {part.name}(...)}}"
+            raise InputError(
+                f"the model was trained with a custom encoder, {part.name}, whose code is not in the file; pass the "
+                f"module again, created as it was for training: glace.load(path, encoder={shown})"
+            )
+        if type(module).__name__ != part.name:
+            raise InputError(f"the model was trained with an encoder of class {part.name}, not {type(module).__name__}")
+    if not required and given:
+        raise InputError("the model was trained without a custom encoder; leave encoder= out")
+    return given
+
+
+def input_shape(node_type: NodeType) -> "InputShape":
+    """Return the shape of the encoder's input for nodes of a type."""
+    from glace.model.input_layers import InputShape
+
+    return InputShape(node_type.width or node_type.count, node_type.sparse, by_node=node_type.width is None)
+
+
+def graph_inputs(network: "Network", graph: Graph) -> "NodeInputs":
+    """Return the network's inputs for all nodes of a graph; neighbours are taken in both edge directions."""
+    adjacency = graph.neighborhoods() if network.neighbors else graph.adjacency
+    types = graph.by_type()
+    return network.inputs(types.features(), adjacency, types.type_codes, types.rows)
+
+
+def embed_all(network: "Network", inputs: "NodeInputs", allocate: Allocator) -> tuple[Gaussian, Gaussian | None]:
+    """Return the Gaussians of all nodes and, for second-order proximity, their contexts.
+
+    The results are written block by block into arrays that `allocate` creates. A block has as many rows as
+    `Network.embed` encodes at a time, so the bits do not depend on the number of blocks.
+    """
+    from glace.model.network import ENCODE_ROWS
+
+    results: list[Any] = []
+    for rows in blocks(len(inputs), ENCODE_ROWS):
+        own, context = network.embed(inputs, np.arange(rows.start, rows.stop))
+        matrices = [matrix for each in (own, context) if each for matrix in (each.mean, each.variance)]
+        if not results:
+            results = [
+                None if matrix is None else allocate((len(inputs), matrix.shape[1]), matrix.dtype)
+                for matrix in matrices
+            ]
+        for matrix, result in zip(matrices, results, strict=True):
+            if matrix is not None:
+                result[rows] = matrix
+    return Gaussian(*results[:2]), Gaussian(*results[2:]) if len(results) > 2 else None
+
+
+def standardized(network: "Network", code: int, attributes: Matrix) -> Matrix:
+    """Return dense attributes of a node type as the encoder standardizes them; sparse ones as they are."""
+    scaled: Matrix = attributes if sp.issparse(attributes) else network.scaled(code, attributes)
+    return scaled

@@ -1,0 +1,294 @@
+"""Training: from a graph and a configuration to a `FittedModel`."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from torch import nn
+
+from glace.config.config import Config
+from glace.config.encoders import Identity
+from glace.config.methods import Method, method_named
+from glace.errors import InputError
+from glace.fitted.file import LARGE
+from glace.fitted.history import Listener, Selection
+from glace.fitted.model import FittedModel
+from glace.fitted.network import NetworkState, embed_all, graph_inputs, standardized
+from glace.gaussian.embedding import Embedding, PlattScaling
+from glace.graph.graph import Graph
+from glace.graph.node_types import NodeType
+from glace.graph.split import HeldOut
+from glace.model.custom_encoders import fingerprint, split_modules
+from glace.model.network import Network
+from glace.model.threads import using_threads
+from glace.queries.calibration import Calibration, cross_validated_calibration, fit_platt_scaling
+from glace.queries.certainty import CertaintyModel, graph_evidence
+from glace.queries.novelty import NoveltyModel, reference_rows
+from glace.rng import Streams
+from glace.sparse import narrowed
+from glace.storage.files import check_writable
+from glace.storage.mapped import scratch
+from glace.training.checkpoint import Checkpoints
+from glace.training.loop import Trainer
+from glace.training.selection import select_options
+from glace.training.task import TrainingTask, training_task
+
+if TYPE_CHECKING:
+    from glace.model.custom_encoders import Encoder
+
+Positions = npt.NDArray[np.int64]
+
+
+def train(
+    graph: Graph,
+    config: Config | Mapping[str, object] | None = None,
+    *,
+    method: str = "glace",
+    encoder: "Encoder | None" = None,
+    validation: HeldOut | None = None,
+    listener: Listener | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 10.0,
+    resume: bool = False,
+) -> FittedModel:
+    """Train a model on a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph to train on.
+    config : Config or mapping, optional
+        The configuration, or the options that differ from the defaults of the method. Options that are `auto` are
+        selected by short trials first.
+    method : {"glace", "glace-published", "lace", "line"}
+        What to train; see `GLACE`, `PublishedGLACE`, `LACE` and `LINE`.
+    encoder : encoder specification, torch.nn.Module, str, or dict of these by node type, optional
+        The encoder; that of the configuration by default.
+    validation : HeldOut, optional
+        Pairs of node positions that are not edges of the graph, for early stopping and selection. By default a
+        fraction of the graph's edges is held out.
+    listener : callable, optional
+        Called with a `Progress` after every step.
+    checkpoint : str or Path, optional
+        File to which the state of the run is written from time to time.
+    checkpoint_seconds : float
+        Seconds between two checkpoints.
+    resume : bool
+        Continue from `checkpoint` if that file exists. The result has the same bits as an uninterrupted run.
+
+    Returns
+    -------
+    FittedModel
+        The trained model, with the best weights by validation AUC.
+
+    Raises
+    ------
+    InputError
+        If an option, the graph or the checkpoint cannot be used.
+    TrainingDiverged
+        If the loss becomes infinite or NaN.
+
+    Examples
+    --------
+    >>> import glace
+    >>> graph = glace.datasets.planted(200, communities=4, attributes=80, words=8)
+    >>> fitted = glace.train(graph, {"dim": 8, "hidden": 32, "max_steps": 50})
+    >>> fitted.embedding.mean.shape
+    (200, 8)
+    """
+    check_graph(graph)
+    chosen = method_named(method)
+    config, modules = resolve_config(config, chosen, encoder)
+    graph = visible_graph(graph, config, chosen)
+    with using_threads(config.run.n_jobs):
+        # Nodes are sorted by id: random draws for a node then depend on its id, not on the order of the input rows.
+        ordered, positions = graph.in_id_order()
+        checkpoints = None
+        if checkpoint is not None:
+            identity = _run_identity(ordered, config, method, modules, validation)
+            checkpoints = _checkpoints(checkpoint, checkpoint_seconds, identity)
+        dissimilarity = config.model.resolved_dissimilarity(graph.directed, chosen.gaussian)
+        task = training_task(ordered, config, dissimilarity, _renumbered(validation, positions), modules)
+        selection, trainer = _resumed(task, checkpoints) if resume else (None, None)
+        if selection is None or trainer is None:
+            selection, trainer = _started(task, listener)
+        if checkpoints is not None:
+            checkpoints.notes = selection.to_json()
+        trainer.run(listener, checkpoints)
+        config = config.replace(**selection.options)
+        return assemble(TrainedRun(graph, ordered, positions, task, trainer), chosen, config, selection)
+
+
+def check_graph(graph: object) -> None:
+    """Raise unless it is a `Graph`."""
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"a Graph is needed, not {type(graph).__name__}; make one with glace.from_arrays, glace.from_tables, "
+            "glace.read_tables or glace.datasets.load"
+        )
+
+
+def resolve_config(
+    config: Config | Mapping[str, object] | None, method: Method, encoder: "Encoder | None" = None
+) -> tuple[Config, dict[str, nn.Module]]:
+    """Return the whole configuration, and custom encoders by node type."""
+    if not isinstance(config, Config):
+        config = method.config(**(config or {}))
+    text, modules = split_modules(config.model.encoder if encoder is None else encoder)
+    return config.replace(encoder=text), modules
+
+
+def visible_graph(graph: Graph, config: Config, method: Method) -> Graph:
+    """Return the graph without attributes that the method or the encoder of a node type does not read."""
+    if not method.uses_attributes:
+        return graph.without_attributes()
+    specs = config.model.encoders()
+    return graph.with_types(
+        [
+            each.without_attributes() if isinstance(specs.get(each.name, specs[""]), Identity) else each
+            for each in graph.by_type().types
+        ]
+    )
+
+
+def _checkpoints(path: str | Path, seconds: float, identity: dict[str, object]) -> Checkpoints:
+    check_writable(path)
+    return Checkpoints(Path(path), identity, seconds)
+
+
+def _run_identity(
+    graph: Graph, config: Config, method: str, modules: Mapping[str, nn.Module], validation: HeldOut | None
+) -> dict[str, object]:
+    """Return everything that the bits of a run depend on."""
+    from glace import __version__
+
+    return {
+        "method": method,
+        "data": graph.fingerprint(),
+        "validation": None if validation is None else validation.fingerprint(),
+        "options": config.to_dict(),
+        "modules": {name: fingerprint(module) for name, module in modules.items()},
+        "versions": {"glace": __version__, **{each.__name__: each.__version__ for each in (torch, np, numba)}},
+    }
+
+
+def _started(task: TrainingTask, listener: Listener | None) -> tuple[Selection, Trainer]:
+    """Select the options that are `auto` and return a run that starts from the weights of the best trial."""
+    began = time.perf_counter()
+    selection, best = select_options(task, listener)
+    trainer = task.trainer(task.config.replace(**selection.options))
+    if best is not None:
+        trainer.start_from(best.weights, time.perf_counter() - began)
+    return selection, trainer
+
+
+def _resumed(task: TrainingTask, checkpoints: Checkpoints | None) -> tuple[Selection, Trainer] | tuple[None, None]:
+    """Return the selection and the run of a checkpoint, if there is one."""
+    if checkpoints is None or not checkpoints.path.exists():
+        return None, None
+    state, notes = checkpoints.load()
+    selection = Selection.from_json(notes)
+    trainer = task.trainer(task.config.replace(**selection.options))
+    trainer.set_state(state)
+    return selection, trainer
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished run: the graph as given, the graph sorted by id, and the position of each node in the latter."""
+
+    graph: Graph
+    ordered: Graph
+    positions: Positions | None
+    task: TrainingTask
+    trainer: Trainer
+
+
+def assemble(
+    run: TrainedRun, method: Method, config: Config, selection: Selection, before: FittedModel | None = None
+) -> FittedModel:
+    """Embed all nodes, calibrate, learn certainty and novelty, and return the whole model.
+
+    Without validation pairs an updated model keeps the calibration of the model `before`.
+    """
+    network, ordered, positions = run.trainer.network, run.ordered, run.positions
+    platt_scaling, calibration = calibrate(run.task, run.trainer)
+    if run.task.validation is None and before is not None:
+        platt_scaling, calibration = before.embedding.platt_scaling, before.calibration
+    allocate = scratch if run.graph.mapped else np.empty
+    own, context = embed_all(network, graph_inputs(network, ordered), allocate)
+    evidence = graph_evidence(ordered)
+    certainty_model = CertaintyModel.fit(own, evidence)
+    certainty = certainty_model.certainty(own, evidence, allocate)
+    embedding = Embedding(ordered.ids, own.mean, own.variance, network.measure.name, platt_scaling, context, certainty)
+    node_types = tuple(each.without_rows() for each in run.graph.by_type().types)
+    return FittedModel(
+        method=method.name,
+        config=config,
+        selection=selection,
+        node_types=node_types,
+        directed=run.graph.directed,
+        embedding=embedding if positions is None else embedding.take(positions),
+        graph=_kept_graph(run.graph),
+        validation=_renumbered(run.task.held_out, None if positions is None else np.argsort(positions)),
+        history=run.trainer.history,
+        calibration=calibration,
+        certainty_model=certainty_model,
+        novelty_models=tuple(
+            _novelty_model(network, code, each, certainty_model, config.streams)
+            for code, each in enumerate(ordered.by_type().types)
+        ),
+        state=NetworkState.of(network, config, node_types),
+    )
+
+
+def calibrate(task: TrainingTask, trainer: Trainer) -> tuple[PlattScaling, Calibration | None]:
+    """Fit Platt scaling to the validation pairs, and measure how reliable it is by cross-validation.
+
+    Without validation pairs, the probability is the one that the network was trained with.
+    """
+    as_trained = PlattScaling(trainer.network.offset())
+    if task.validation is None:
+        return as_trained, None
+    dissimilarities = -task.validation.scores(trainer.network, trainer.inputs)
+    truth = task.validation.truth
+    platt_scaling = fit_platt_scaling(dissimilarities, truth) or as_trained
+    return platt_scaling, cross_validated_calibration(dissimilarities, truth)
+
+
+def _novelty_model(
+    network: Network, code: int, node_type: NodeType, certainty_model: CertaintyModel, streams: Streams
+) -> NoveltyModel | None:
+    """Learn what is common among the nodes of a type; None if it has no attributes or no nodes."""
+    attributes = node_type.attributes
+    if attributes is None or node_type.count == 0:
+        return None
+    rows = reference_rows(attributes, streams.numpy("novelty reference", code))
+    gaussians, _ = embed_all(network, network.inputs_of(code, rows), np.empty)
+    return NoveltyModel.fit(attributes, standardized(network, code, rows), gaussians, certainty_model)
+
+
+def _kept_graph(graph: Graph) -> Graph | None:
+    """Return the graph without attributes, in memory; None if it is on disk and its edges are too large."""
+    bare = graph.without_attributes()
+    if graph.mapped is None:
+        return bare
+    arrays = graph.adjacency.data, graph.adjacency.indices, graph.adjacency.indptr
+    if sum(array.nbytes for array in arrays) > LARGE:
+        return None
+    edges = sp.csr_array(tuple(np.array(array) for array in arrays), shape=graph.adjacency.shape)
+    return replace(bare, adjacency=narrowed(edges), mapped=None)
+
+
+def _renumbered(pairs: HeldOut | None, positions: Positions | None) -> HeldOut | None:
+    """Return pairs of nodes with the numbers that the nodes have in another order."""
+    if pairs is None or positions is None:
+        return pairs
+    return HeldOut(positions[pairs.edges], positions[pairs.non_edges])
