@@ -68,7 +68,7 @@ def test_the_documented_options_are_those_of_the_verb(name):
 
 @pytest.mark.parametrize("name", VERBS)
 def test_the_documented_defaults_of_own_options_are_those_of_the_verb(name):
-    rows = dict(re.findall(r"^\| `(--[a-z-]+)`[^|]*\| `?([^|`]*)`? \|", sections(PARAMETERS, 3)[name], flags=re.M))
+    rows = dict(re.findall(r"^\| `(--?[a-z-]+)`[^|]*\| `?([^|`]*)`? \|", sections(PARAMETERS, 3)[name], flags=re.M))
     of_fields = {each.name for _, each in FIELDS} if name == "glace fit" else set()
     own = {
         each.opts[0]: said_default(each)
