@@ -67,7 +67,7 @@ def _mean(runs: list[dict[str, Any]], name: str) -> str:
 
 def links(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
     """What is certain of known nodes and their links."""
-    split = split_edges(graph, Streams(options["seed"]).numpy("split"))
+    split = split_edges(graph, Streams(options["random_state"]).numpy("split"))
     model = GLACE(**options).fit(split.train, validation=split.validation)
     values = link_values(model.embedding_, split)
     halves = certainty_scores(model.embedding_, split.test, Streams(0).numpy("halves"))["error_of_halves"]
@@ -124,7 +124,7 @@ def thinned(matrix: sp.csr_array, share: float, generator: np.random.Generator) 
 
 def novelty(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
     """How strange nodes of random attributes are beside hidden nodes of the graph."""
-    hidden = hide_nodes(graph, HIDDEN, Streams(options["seed"]).numpy("hidden nodes"))
+    hidden = hide_nodes(graph, HIDDEN, Streams(options["random_state"]).numpy("hidden nodes"))
     model = GLACE(**options | {"purpose": "nodes"}).fit(hidden.visible)
     real = sp.csr_array(hidden.hidden)
     real = sp.csr_array(real[np.diff(real.indptr) > 0])

@@ -46,8 +46,8 @@ STEPS = 8
 class Ours:
     """The options of our side; the model is that of the yardstick."""
 
-    batch: int
-    pool: int
+    batch_size: int
+    negative_pool_size: int
     hidden: int
     n_jobs: int
 
@@ -58,7 +58,7 @@ class Ours:
 
 def main(
     scale: Scale = 1.0,
-    batch: Annotated[int, typer.Option(help="Edges a step of our side.")] = 512,
+    batch_size: Annotated[int, typer.Option(help="Edges a step of our side.")] = 512,
     pool: Annotated[int, typer.Option(help="Negatives our batch shares.")] = 256,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layer of both.")] = HIDDEN,
     planted_edges: Annotated[list[int] | None, typer.Option(help="Edges drawn from the planted graph.")] = None,
@@ -71,7 +71,7 @@ def main(
     results: Results = RESULTS,
 ) -> None:
     """Compare the package with the yardstick."""
-    ours = Ours(batch, pool, hidden, n_jobs)
+    ours = Ours(batch_size, pool, hidden, n_jobs)
     report = Report("reference", results, {"scale": scale, **vars(ours)})
     asked = ask or ["speed", "learning"]
     if "speed" in asked:
@@ -92,7 +92,7 @@ def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None
             "glace": lambda: [steps.step(next(numbers[1])) for _ in range(STEPS)],
         }
         seconds = interleaved(jobs, rounds, "steps in turn")
-    speeds = {"yardstick": BATCH / seconds["yardstick"], "glace": STEPS * ours.batch / seconds["glace"]}
+    speeds = {"yardstick": BATCH / seconds["yardstick"], "glace": STEPS * ours.batch_size / seconds["glace"]}
     report.note(asked="speed", graph=repr(graph), edges_per_second=speeds)
     rows = [(side, speed, speed / speeds["yardstick"]) for side, speed in speeds.items()]
     report.table(f"Training on {graph}", ("side", "edges/s", "times"), rows)
@@ -149,7 +149,7 @@ def _yardstick(graph: Graph, edges: list[int], ours: Ours) -> Learned:
 def _ours(graph: Graph, edges: list[int], ours: Ours) -> Learned:
     for number in edges:
         began = time.perf_counter()
-        model = ours.model(max_steps=max(number // ours.batch, 1), validation_fraction=0.0).fit(graph)
+        model = ours.model(max_steps=max(number // ours.batch_size, 1), validation_fraction=0.0).fit(graph)
         yield number, time.perf_counter() - began, model.embedding_
 
 

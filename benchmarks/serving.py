@@ -92,10 +92,10 @@ def question(answers: Answers, number: int) -> Asked:
         ("get", "neighbors", {"id": one, "k": 10}),
         ("post", "score", {"pairs": [[one, other]]}),
         ("get", "node", {"id": one}),
-        ("get", "links", {"id": one, "top": 5}),
+        ("get", "links", {"id": one, "k": 5}),
         ("get", "complete", {"q": one[:4]}),
     ]
-    if answers.takes == "texts":
+    if answers.facts()["takes"] == "texts":
         kinds.append(("post", "embed", {"texts": [f"a small {one.removeprefix('n:')} with a tail"], "k": 3}))
     return kinds[number % len(kinds)]
 

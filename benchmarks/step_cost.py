@@ -133,9 +133,9 @@ def _note(report: Report, setting: Setting, found: Found) -> None:
 
 def _show(report: Report, title: str, found: dict[Setting, Found]) -> None:
     figures = ("ms", "bound ms", "of the bound")
-    columns = ["batch", "hidden", "threads", "edges/s", *figures, *STAGES]
+    columns = ["batch_size", "hidden", "n_jobs", "edges/s", *figures, *STAGES]
     report.table(f"{title}: share of time", columns, [_row(*each) for each in found.items()])
-    columns = ["stage", "batch", "hidden", "threads", *figures]
+    columns = ["stage", "batch_size", "hidden", "n_jobs", *figures]
     rows = [row for each in found.items() for row in _detail(*each)]
     report.table("Stages against their bounds", columns, rows)
 

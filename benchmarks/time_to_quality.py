@@ -20,6 +20,7 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.methods import LEARNED, Learned, make
 from glace.experiments.splits import Split, split_edges
 from glace.gaussian.embedding import Embedding
+from glace.metrics import LinkScores
 from glace.model.threads import using_threads
 from glace.options import number_or_word
 from glace.rng import Streams
@@ -29,7 +30,7 @@ GOALS = (0.9, 0.95, 0.97, 0.98)
 METHODS = ("line", "graph2gauss", "lace", "glace-published", "glace")
 YARDSTICK = "yardstick"
 LOOK_EVERY, PATIENCE = 100, 10
-"""Steps of the yardstick between validation_points, and looks without a better AUC that end it: its plateau."""
+"""Steps of the yardstick between validations, and validations without a better AUC that end it."""
 
 Curve = list[tuple[float, float]]
 """(seconds since the start, validation AUC) of each look."""
@@ -109,25 +110,25 @@ def _method(way: Way, split: Split, n_jobs: int, brief: bool) -> tuple[Embedding
 
 
 def watched(method: Any) -> Curve:
-    """Filled while a baseline that descends by gradients trains, whose looks are otherwise its own affair."""
+    """Return a list that fills with [seconds, AUC] of each validation while a baseline trains."""
     assert isinstance(method, Descent), f"{method.name} does not train step by step"
     curve: Curve = []
     began, train = time.perf_counter(), method.train
 
-    def noted(network: Any, loss: Any, look: Any) -> Any:
-        def look_and_note() -> float:
-            auc = float(look())
-            curve.append((time.perf_counter() - began, auc))
-            return auc
+    def train_and_note(network: Any, loss: Any, validate: Any) -> Any:
+        def validate_and_note() -> LinkScores:
+            scores: LinkScores = validate()
+            curve.append((time.perf_counter() - began, scores.auc))
+            return scores
 
-        return train(network, loss, look_and_note)
+        return train(network, loss, validate_and_note)
 
-    vars(method)["train"] = noted
+    vars(method)["train"] = train_and_note
     return curve
 
 
 def _yardstick(split: Split, brief: bool) -> tuple[Embedding, Curve]:
-    """Steps until `PATIENCE` validation_points found nothing better; the best weights are those that count."""
+    """Train until `PATIENCE` validations found nothing better; the best weights count."""
     began = time.perf_counter()
     yardstick, curve, best, number = Yardstick(split.train), Curve(), None, 0
     while _since_best(curve) < PATIENCE and not (brief and curve):

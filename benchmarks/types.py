@@ -35,8 +35,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "dropout": 0.0,
         "negative_power": 0.75,
     },
-    "one type, no dropout": {"neighbors": "mean", "dropout": 0.0},
-    "one type, dropout": {"neighbors": "mean", "dropout": 0.5},
+    "one type, no dropout": {"neighbor_features": "mean", "dropout": 0.0},
+    "one type, dropout": {"neighbor_features": "mean", "dropout": 0.5},
 }
 VOCABULARY = "one type, one vocabulary"
 
@@ -156,7 +156,7 @@ def unseen(part: Induction, treatment: str, options: dict[str, Any]) -> Embeddin
         new = model.transform(part.hidden)
     else:
         model = GLACE(**options).fit(part.visible.of_one_type())
-        new = model.transform(part.hidden.padded())
+        new = model.transform(part.hidden.side_by_side())
     known = model.embedding_
     assert known.variance is not None
     assert new.variance is not None

@@ -50,7 +50,7 @@ KEYS = ("auc", "seconds", "kept", "moved")
 
 def compared(graph: Graph, penalties: list[float], options: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
     """A new fit, then an update with each penalty."""
-    generator = Streams(options["seed"]).numpy("new nodes")
+    generator = Streams(options["random_state"]).numpy("new nodes")
     is_new = np.zeros(graph.num_nodes, np.bool_)
     is_new[generator.permutation(graph.num_nodes)[: round(NEW * graph.num_nodes)]] = True
     later, held_out = parted(graph, is_new, generator)

@@ -1,4 +1,4 @@
-"""Gaussians (GLACE) and points (LACE) on a graph with a known answer: which predicts held-out edges better?"""
+"""Compare Gaussians (GLACE) and points (LACE) by link prediction on a planted graph."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ import glace
 from glace.experiments.evaluation.link_prediction import attribute_prediction, link_prediction
 
 SEEDS = range(3)
-# One encoder that sees a node's own attributes, for both: what differs is the variance.
+# The same encoder of a node's own attributes for both: only the variance differs.
 PLAIN: dict[str, Any] = {
     "ensemble_size": 1,
-    "neighbors": "none",
+    "neighbor_features": "none",
     "neighbor_dropout": 0.0,
     "dropout": 0.0,
     "offset": "learned",

@@ -40,9 +40,9 @@ model = glace.GLACE(dim=8, hidden=64, max_steps=200, purpose="nodes").fit(graph)
 assert model.history_.best is not None
 print(f"AUC of held-out trades: {model.history_.best.auc:.2f}")
 
-# Two new shops in each town, placed by their figures alone.
-new_towns = np.repeat(np.arange(6), 2)
-new = model.transform(centres[new_towns] + rng.normal(size=(12, 8)), ids=[f"new {row}" for row in range(12)])
+# Twenty new shops in each town, embedded from their attributes alone.
+new_towns = np.repeat(np.arange(6), 20)
+new = model.transform(centres[new_towns] + rng.normal(size=(120, 8)), ids=[f"new {row}" for row in range(120)])
 nearest, _ = model.embedding_.nearest_to(new, 5)
 same_town = (towns[nearest] == new_towns[:, None]).mean()
 print(f"{same_town:.0%} of the shops nearest to a new one are in its town (by chance 17%)")

@@ -32,7 +32,7 @@ shops["wares"] = [" ".join(rng.choice(goods[kind].split(), 4)) for kind in kinds
 write_csv(pa.table(shops), options.folder / "shops.csv")
 write_csv(pa.table(list(np.array(shops["id"])[ends]), ["source", "target"]), options.folder / "trades.csv")
 
-plain: dict[str, Any] = {"neighbors": "none", "neighbor_dropout": 0.0, "dropout": 0.0, "offset": "learned"}
+plain: dict[str, Any] = {"neighbor_features": "none", "neighbor_dropout": 0.0, "dropout": 0.0, "offset": "learned"}
 pipeline, auc = {"price": "number", "town": "category", "wares": "text"}, {}
 for used in (*pipeline, "all three"):
     columns = {name: kind if used in (name, "all three") else "drop" for name, kind in pipeline.items()}

@@ -15,9 +15,9 @@ embedding = model.embedding_
 
 for character in ("Valjean", "Cosette", "Enjolras", "Fantine"):
     found = embedding.neighbors(character, k=4)
-    chances = found.probability
-    near = ", ".join(f"{other} ({chance:.2f})" for other, chance in zip(found.id, chances, strict=True))
-    print(f"nearest to {character}: {near}")
+    assert found.probability is not None
+    similar = [f"{other} ({chance:.2f})" for other, chance in zip(found.id, found.probability, strict=True)]
+    print(f"nearest to {character}: {', '.join(similar)}")
 
 friends = [("Enjolras", "Combeferre"), ("Enjolras", "Fantine")]
 for (one, other), distance in zip(friends, embedding.dissimilarities(friends), strict=True):

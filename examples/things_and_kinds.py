@@ -1,4 +1,4 @@
-"""Two types of nodes on one map: things, and the kinds of things they are.
+"""Two node types on one map: things, and the kinds they belong to.
 
 python examples/things_and_kinds.py [--picture FILE]
 """
@@ -11,20 +11,20 @@ import numpy as np
 
 import glace
 from glace.experiments.evaluation.link_prediction import link_prediction
-from glace.graph.split import split_edges
+from glace.experiments.splits import split_edges
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--picture", type=Path)
 picture = parser.parse_args().picture
 
-# Poodles are dogs, mammals, animals. Things and kinds have words of their own; edges join a thing with a kind.
+# Poodles are dogs, mammals, animals. Each node type has its own vocabulary; edges join a thing with a kind.
 graph = glace.datasets.load("wordnet-kinds")
 print(graph)
 
-# Each type has an encoder of its own, and an edge is told from a pair of a thing and another kind. Two dimensions are
-# few, and a map.
+# Each node type has its own encoder, and negatives keep the node type of the target they replace. Two dimensions are
+# few, but they are a map.
 split = split_edges(graph, np.random.default_rng(0))
-options: dict[str, Any] = {"neighbors": "mean", "dropout": 0.0, "offset": "learned", "max_steps": 300}
+options: dict[str, Any] = {"neighbor_features": "mean", "dropout": 0.0, "offset": "learned", "max_steps": 300}
 models = {}
 for name, train in (("one type", split.train.of_one_type()), ("two types", split.train)):
     models[name] = glace.GLACE(dim=2, ensemble_size=1, hidden=128, **options).fit(train)

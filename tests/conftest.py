@@ -95,9 +95,9 @@ def encoded_rows(monkeypatch):
     seen: list[int] = []
     forward = SparseInput.forward
 
-    def counted(self, attributes, rows, base=None):
+    def counted(self, attributes, rows):
         seen.append(len(rows))
-        return forward(self, attributes, rows, base)
+        return forward(self, attributes, rows)
 
     monkeypatch.setattr(SparseInput, "forward", counted)
     return seen

@@ -22,7 +22,7 @@ SAID = {
     "classify.py": r"right: (\d\d)\.\d%",
 }
 LEAST = {
-    "from_csv.py": 60,
+    "from_csv.py": 35,  # by chance 17
     "texts.py": 90,
     "compare_points_and_gaussians.py": 85,
     "mixed_table.py": 92,

@@ -111,8 +111,8 @@ def test_staged_steps_are_those_of_training(planted, model):
     trainer.run()
     assert taken[-1].loss == trainer.history.loss
     np.testing.assert_array_equal(
-        taking.network.weights()["encoders.first.input.own.0.weight"],
-        trainer.network.weights()["encoders.first.input.own.0.weight"],
+        taking.network.weights()["encoders.first.input.weight"],
+        trainer.network.weights()["encoders.first.input.weight"],
     )
     assert all(seconds > 0 for seconds in taken[0].seconds.values())
 
@@ -146,7 +146,7 @@ def test_reference(tmp_path, here, capsys):
 def test_no_loss(tmp_path, capsys):
     no_loss.main(dataset=["planted"], option="max_steps=20 hidden=32", seeds=2, results=tmp_path)
     found = records(tmp_path, "no_loss")
-    assert [(each["path"], each["seed"]) for each in found] == [
+    assert [(each["path"], each["random_state"]) for each in found] == [
         ("plain", 0),
         ("fast", 0),
         ("plain", 1),
@@ -170,10 +170,10 @@ def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
     moved = {}
     for path in no_loss.PATHS:
         trainer = no_loss.trainer_of(path, split, Config.of(options))
-        rows = [trainer.network.weights()["encoders.first.input.own.0.weight"].copy()]
+        rows = [trainer.network.weights()["encoders.first.input.weight"].copy()]
         for _ in range(3):
             trainer._step()
-            rows.append(trainer.network.weights()["encoders.first.input.own.0.weight"].copy())
+            rows.append(trainer.network.weights()["encoders.first.input.weight"].copy())
         steps = [(after != before).any(axis=1) for before, after in itertools.pairwise(rows)]
         moved[path] = steps[0] & ~steps[1] & ~steps[2]
     assert moved["fast"].any(), "a row rests that only the first batch touched"
@@ -183,10 +183,10 @@ def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
 def test_step_cost(tmp_path, capsys):
     step_cost.main(scale=0, batch_size=[64, 128], hidden=[16], n_jobs=[1], rounds=1, results=tmp_path)
     found = [each for each in records(tmp_path, "step_cost") if each["asked"] == "steps"]
-    assert [(each["batch"], each["threads"]) for each in found] == [(64, 1), (128, 1)]
+    assert [(each["batch_size"], each["n_jobs"]) for each in found] == [(64, 1), (128, 1)]
     for each in found:
         assert set(each["seconds"]) == set(each["bounds"]) == set(stages.STAGES)
-        assert each["edges_per_second"] == pytest.approx(each["batch"] / sum(each["seconds"].values()))
+        assert each["edges_per_second"] == pytest.approx(each["batch_size"] / sum(each["seconds"].values()))
         assert each["sizes"]["columns"] <= each["sizes"]["non_zeros"]
     assert "of the bound" in capsys.readouterr().out
 

@@ -103,7 +103,7 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
             "--methods needs names with commas between them, not ', '; leave it out for all",
         ),
         (["--methods", "lace,gcn"], "there is no method 'gcn'; choose from attributes, "),
-        (["--datasets", "karate"], "no dataset 'karate'; there are wordnet-nouns, "),
+        (["--datasets", "karate"], "no dataset 'karate'; choose from wordnet-nouns, "),
         (["--seeds", "0"], "the number of seeds must be at least 1, not 0"),
         (["--limit", "0"], "--limit must be a number of hours above 0, not 0"),
         (["--limit", "nan"], "--limit must be a number of hours above 0, not nan"),

@@ -67,9 +67,11 @@ def test_the_seed_decides():
     random_state=st.integers(0, 1000),
     directed=st.booleans(),
 )
-def test_edges_are_distinct_and_never_loops(nodes, communities, seed, directed):
+def test_edges_are_distinct_and_never_loops(nodes, communities, random_state, directed):
     mixing = 0.3 if communities > 1 else 0.0
-    graph = planted(nodes, communities=communities, degree=1.0, mixing=mixing, random_state=seed, directed=directed)
+    graph = planted(
+        nodes, communities=communities, degree=1.0, mixing=mixing, random_state=random_state, directed=directed
+    )
     assert graph.num_edges == round(nodes / 2)
     assert (graph.cleaning_report.duplicate_edges, graph.cleaning_report.self_loops) == (0, 0)
     assert (graph.adjacency.data == 1).all()

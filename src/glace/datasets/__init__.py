@@ -1,4 +1,4 @@
-"""Graphs by name, and synthetic ones with known answers.
+"""Graphs by name, and synthetic graphs with known communities.
 
 >>> from glace import datasets
 >>> datasets.load("wordnet-nouns")  # doctest: +ELLIPSIS

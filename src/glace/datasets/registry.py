@@ -1,4 +1,4 @@
-"""The datasets by name: what each is, whose it is, where it lies, and how it gets there."""
+"""The registry of datasets: description, licence and source of each, and where its file is stored."""
 
 import os
 import sys
@@ -21,28 +21,42 @@ _WORDNET_LICENCE = "WordNet 3.0 licence: use, copy, modify and distribute with i
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset; it comes with the package, is built on the user's machine, or is downloaded."""
+    """A dataset that comes with the package, is built from files on this machine, or is downloaded.
+
+    Attributes
+    ----------
+    name
+        The name that `load` takes.
+    summary
+        What nodes, edges and attributes are.
+    licence
+        The terms of use.
+    source
+        A web address, or the software whose files the dataset is built from.
+    kind
+        "bundled", "built" or "downloaded".
+    blob_id
+        The git blob id of a downloaded file, used as its checksum.
+    needs
+        Where to get the file that the dataset is built from; empty if the machine has the files.
+    """
 
     name: str
     summary: str
     licence: str
     source: str
-    """Where it comes from: a web address, or the software whose files it is built from."""
     kind: str
-    """"bundled", "built" or "downloaded"."""
     blob_id: str = ""
-    """What git calls the downloaded file's content; serves as its checksum."""
     needs: str = ""
-    """Where its user gets the FILE it is built from; empty if the machine has the files."""
 
     @property
     def file_names(self) -> tuple[str, str]:
-        """What its file may be called: ours, and with the underscores of the published files."""
+        """The two possible names of its file: with hyphens, and with the underscores of the published files."""
         return f"{self.name}.npz", f"{self.name.replace('-', '_')}.npz"
 
     @property
     def command(self) -> str:
-        """The command that makes it loadable; empty if it always is."""
+        """The command that makes the dataset available; empty if it is bundled."""
         verb = {"built": "build", "downloaded": "get"}.get(self.kind)
         return f"glace datasets {verb} {self.name}{' --from FILE' * bool(self.needs)}" if verb else ""
 
@@ -61,14 +75,14 @@ def _citations(file: str, summary: str, blob_id: str) -> Dataset:
 _DATASETS = (
     Dataset(
         "wordnet-nouns",
-        "common nouns of WordNet: things one can see or touch, what they are kinds and parts of, their glosses",
+        "common nouns of WordNet for things one can see or touch, their kinds and parts, the words of their glosses",
         _WORDNET_LICENCE,
         "Princeton WordNet 3.0",
         "bundled",
     ),
     Dataset(
         "wordnet-kinds",
-        "two types of nodes: things that WordNet's nouns name and the kinds they are of, with their glosses",
+        "two node types: things that WordNet's nouns name and the kinds they belong to, with their glosses",
         _WORDNET_LICENCE,
         "Princeton WordNet 3.0",
         "bundled",
@@ -89,7 +103,7 @@ _DATASETS = (
     ),
     Dataset(
         "acm",
-        "papers of AMiner's citation network that have an abstract, whom they cite, the words of the abstracts",
+        "papers of AMiner's citation network that have an abstract, their citations, the words of the abstracts",
         "AMiner's terms, as its page states them; each abstract belongs to its publisher",
         "AMiner's Citation Network Dataset, https://www.aminer.org/citation",
         "built",
@@ -98,35 +112,97 @@ _DATASETS = (
     ),
     _citations(
         "cora_ml",
-        "2,995 papers on machine learning and whom they cite",
+        "2,995 papers on machine learning and their citations",
         "2df67d57d5c34554a689f8addde7fc3bdf37a415",
     ),
     _citations(
         "cora",
-        "19,793 papers on computer science and whom they cite",
+        "19,793 papers on computer science and their citations",
         "7dfe6828aec9c9a337ce1bb8efe088e5870e0666",
     ),
-    _citations("citeseer", "4,230 papers of CiteSeer and whom they cite", "b611f48626e7f40fcc81a36b4f022979ea998b38"),
-    _citations("dblp", "17,716 papers of DBLP and whom they cite", "3e179a9ebf2968d9ad67544c8978bf4759e489d8"),
-    _citations("pubmed", "18,230 papers on diabetes and whom they cite", "0735ab74ee845ee26da2db763294d42646058534"),
+    _citations("citeseer", "4,230 papers of CiteSeer and their citations", "b611f48626e7f40fcc81a36b4f022979ea998b38"),
+    _citations("dblp", "17,716 papers of DBLP and their citations", "3e179a9ebf2968d9ad67544c8978bf4759e489d8"),
+    _citations("pubmed", "18,230 papers on diabetes and their citations", "0735ab74ee845ee26da2db763294d42646058534"),
 )
 
 
 def names() -> list[str]:
-    """The names of all datasets."""
+    """Return the names of all datasets.
+
+    Returns
+    -------
+    list of str
+        The names, bundled datasets first.
+
+    Examples
+    --------
+    >>> from glace import datasets
+    >>> "wordnet-nouns" in datasets.names()
+    True
+    """
     return [each.name for each in _DATASETS]
 
 
 def find(name: str) -> Dataset:
-    """The dataset of this name; underscores may stand for hyphens."""
+    """Return the description of a dataset.
+
+    Parameters
+    ----------
+    name
+        The name of the dataset; underscores may replace hyphens.
+
+    Returns
+    -------
+    Dataset
+        Summary, licence, source and kind.
+
+    Raises
+    ------
+    InputError
+        If there is no dataset of this name.
+
+    Examples
+    --------
+    >>> from glace import datasets
+    >>> datasets.find("cora_ml").summary
+    '2,995 papers on machine learning and their citations'
+    """
     for each in _DATASETS:
         if each.name == name.replace("_", "-"):
             return each
-    raise InputError(f"no dataset {name!r}; there are {', '.join(names())}")
+    raise InputError(f"there is no dataset {name!r}; choose from {', '.join(names())}")
 
 
 def load(name: str, *, directed: bool = False, data_dir: str | Path | None = None) -> Graph:
-    """The graph of this name, from the package or from the data folder (see `data_folder`)."""
+    """Load a dataset from the package or from the data folder.
+
+    Parameters
+    ----------
+    name
+        The name of the dataset; see `names`.
+    directed
+        Whether to keep the direction of the edges.
+    data_dir
+        Folder of built and downloaded datasets. By default the environment variable GLACE_DATA, else the user's
+        cache folder.
+
+    Returns
+    -------
+    Graph
+        The graph with attributes, and labels where the dataset has them.
+
+    Raises
+    ------
+    InputError
+        If there is no such dataset, or its file is not in the folder; the message says how to get it.
+
+    Examples
+    --------
+    >>> from glace import datasets
+    >>> graph = datasets.load("wordnet-nouns")
+    >>> graph.num_nodes > 10_000
+    True
+    """
     dataset = find(name)
     if dataset.name == "wordnet-kinds":
         return things_and_kinds(BUNDLED_FOLDER, directed=directed)
@@ -136,19 +212,15 @@ def load(name: str, *, directed: bool = False, data_dir: str | Path | None = Non
     if path is None:
         folder = data_folder(data_dir)
         raise InputError(
-            f"{dataset.name} is not on this machine (looked for {' and '.join(dict.fromkeys(dataset.file_names))} "
-            f"in {folder}); run '{dataset.command}'{_with(dataset.needs)}, "
+            f"{dataset.name} is not on this machine (no {' or '.join(dict.fromkeys(dataset.file_names))} "
+            f"in {folder}); run '{dataset.command}'{f' with {dataset.needs}' if dataset.needs else ''}, "
             f"or set {VARIABLE} to the folder that holds it"
         )
     return read_npz(path, directed=directed)
 
 
-def _with(needs: str) -> str:
-    return f" with {needs}" if needs else ""
-
-
 def stored(dataset: Dataset, data_dir: str | Path | None = None) -> Path | None:
-    """Where the file of a dataset lies in the data folder, under either of its names; None if it does not."""
+    """Return the path of a dataset's file in the data folder, or None if it is not there."""
     folder = data_folder(data_dir)
     return next((folder / name for name in dataset.file_names if (folder / name).is_file()), None)
 
@@ -159,7 +231,7 @@ def data_folder(
     environment: Mapping[str, str] = os.environ,
     platform: str = sys.platform,
 ) -> Path:
-    """The folder of built and downloaded datasets: `data_dir`, else $GLACE_DATA, else the user's cache."""
+    """Return the folder of built and downloaded datasets: `data_dir`, else $GLACE_DATA, else the user's cache."""
     if data_dir is not None:
         return Path(data_dir)
     if chosen := environment.get(VARIABLE):
@@ -168,7 +240,7 @@ def data_folder(
 
 
 def made(folder: Path) -> Path:
-    """The folder, made if it is not there."""
+    """Make a folder unless it exists, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -179,7 +251,7 @@ def made(folder: Path) -> Path:
 
 
 def _cache_folder(environment: Mapping[str, str], platform: str) -> Path:
-    """Where programs of this system keep what they can fetch or make again."""
+    """Return the folder where programs of this system keep files that they can recreate."""
     if platform == "win32":
         return Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if platform == "darwin":

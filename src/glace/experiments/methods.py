@@ -19,7 +19,6 @@ from glace.gaussian.dissimilarity import stacked
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
-from glace.ids import NodeIds
 from glace.rng import Streams
 
 BASELINES: dict[str, Any] = {
@@ -117,5 +116,5 @@ def _joined(known: Embedding, unseen: Embedding) -> Embedding:
     certainty = None
     if known.certainty is not None and unseen.certainty is not None:
         certainty = np.concatenate([known.certainty, unseen.certainty])
-    ids: NodeIds = with_unseen(known.ids, len(unseen))
+    ids = with_unseen(known.ids, len(own.mean))
     return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.platt_scaling, context, certainty)

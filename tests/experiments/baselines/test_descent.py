@@ -5,13 +5,14 @@ import torch
 
 from glace.errors import TrainingDiverged
 from glace.experiments.baselines.descent import Descent
+from glace.metrics import LinkScores
 
 
 def test_what_is_not_finite_at_a_look_ends_training():
     network = torch.nn.Linear(2, 1)
     descent = Descent(max_steps=10, validate_every=3)
     with pytest.raises(TrainingDiverged, match="not finite at step 3 with learning rate 0.01; try a smaller"):
-        descent.train(network, lambda step: network(torch.ones(2)).sum(), lambda: math.nan)
+        descent.train(network, lambda step: network(torch.ones(2)).sum(), lambda: LinkScores(math.nan, math.nan))
 
 
 def test_each_step_is_asked_for_by_its_number():

@@ -10,7 +10,7 @@ from glace.experiments.baselines.graph2gauss import Graph2Gauss, RowEncoder, bat
 from glace.experiments.baselines.hops import HopSampler
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import hold_out
-from glace.metrics import link_scores
+from glace.metrics import LinkScores, link_scores
 from glace.model.threads import using_threads
 from glace.rng import Streams
 
@@ -36,8 +36,8 @@ def kl(first, second):
 def test_the_loss_is_that_of_the_paper(planted, scaled):
     encoder = RowEncoder(planted.features(), 16, 4, np.random.default_rng(0))
     triplets = HopSampler(planted, 2, 30, Streams(0)).batch(0).triplets()
-    means, variances = (part.astype(float) for part in encoder.embed(planted.features()))
-    at = [(means[node], variances[node]) for node in range(planted.num_nodes)]
+    gaussian = encoder.embed(planted.features(), np.arange(planted.num_nodes))
+    at = list(zip(gaussian.mean.astype(float), gaussian.variance.astype(float), strict=True))
     terms = [
         kl(at[anchor], at[near]) ** 2 + np.exp(-kl(at[anchor], at[far]))
         for anchor, near, far, _ in zip(*triplets, strict=True)
@@ -51,12 +51,12 @@ def test_steps_lower_the_loss(planted):
     attributes = planted.features()
     encoder = RowEncoder(attributes, 16, 4, np.random.default_rng(0))
     sampler = HopSampler(planted, 2, 128, Streams(0))
-    judged = HopSampler(planted, 2, 500, Streams(1)).batch(0).triplets()
-    before = batch_loss(encoder, attributes, judged, False).item()
+    others = HopSampler(planted, 2, 500, Streams(1)).batch(0).triplets()
+    before = batch_loss(encoder, attributes, others, False).item()
     small(max_steps=30).train(
         encoder, lambda step: batch_loss(encoder, attributes, sampler.batch(step).triplets(), False), None
     )
-    assert batch_loss(encoder, attributes, judged, False).item() < 0.8 * before
+    assert batch_loss(encoder, attributes, others, False).item() < 0.8 * before
 
 
 @pytest.mark.parametrize("options", [{}, {"hops": 1}, {"scaled": True}, {"validation_fraction": 0}])
@@ -116,12 +116,12 @@ def test_the_best_weights_are_kept_and_training_stops_in_time(planted, monkeypat
     seen: list[float] = []
     weights = []
 
-    def auc(self, encoder, attributes):
+    def scores(encoder, attributes, measure, held_out):
         seen.append([0.6, 0.9, 0.8, 0.7][len(seen)])
-        weights.append(encoder.embed(attributes).mean)
-        return seen[-1]
+        weights.append(encoder.embed(attributes, np.arange(400)).mean)
+        return LinkScores(seen[-1], 0.5)
 
-    monkeypatch.setattr(graph2gauss.Validation, "auc", auc)
+    monkeypatch.setattr(graph2gauss, "validation_scores", scores)
     embedding = small(max_steps=50, validate_every=5, patience=2).embed(planted, Streams(0))
     assert len(seen) == 4
     np.testing.assert_array_equal(embedding.mean, weights[1])

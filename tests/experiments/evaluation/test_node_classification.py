@@ -155,9 +155,9 @@ def test_paired_t_test_without_variance():
 
 
 def test_a_paired_t_test_needs_pairs():
-    with pytest.raises(InputError, match=r"two rows of as many trials, 2 at least, not \(2,\) and \(3,\)"):
+    with pytest.raises(InputError, match=r"two rows of equally many trials, at least 2, not \(2,\) and \(3,\)"):
         paired_t_test([1, 2], [1, 2, 3])
-    with pytest.raises(InputError, match=r"2 at least, not \(1,\) and \(1,\)"):
+    with pytest.raises(InputError, match=r"at least 2, not \(1,\) and \(1,\)"):
         paired_t_test([1], [2])
 
 
@@ -171,14 +171,14 @@ def test_a_paired_t_test_needs_pairs():
         (
             labels_of(np.arange(90) % 30),
             {},
-            "a share of 0.1 of 90 labels gives 9 to train on; wanted between 30, one",
+            "a share of 0.1 of 90 labels is 9 training labels; choose .* between 30 .one",
         ),
         (
             labels_of(np.arange(90) % 3),
             {"shares": (0.999,)},
-            "gives 90 to train on; wanted between 3, .* and 89",
+            "is 90 training labels; choose .* between 3 .* and 89",
         ),
-        (labels_of(np.arange(90) % 3), {"shares": (1.5,)}, "a share of 1.5 of 90 labels gives 0 to train on"),
+        (labels_of(np.arange(90) % 3), {"shares": (1.5,)}, "a share of 1.5 of 90 labels is 0 training labels"),
         (labels_of(np.arange(90) % 3), {"trials": 0}, "trials must be at least 1, not 0"),
     ],
 )

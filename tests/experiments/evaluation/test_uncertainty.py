@@ -293,7 +293,7 @@ def test_points_and_other_graphs_are_refused():
     mean = np.zeros((3, 2), dtype=np.float32)
     points = glace.Embedding(NodeIds.numbered(3), mean, None, "dot")
     held_out = HeldOut(np.array([[0, 1]]), np.array([[0, 2]]))
-    with pytest.raises(InputError, match="points have no variance; only Gaussians"):
+    with pytest.raises(InputError, match="points have no variance; train Gaussians"):
         scores_by_spread(points, held_out, generator())
     with pytest.raises(InputError, match="points have no variance to rank their dimensions by"):
         dropped_dimensions(points, held_out, generator())

@@ -1,8 +1,8 @@
-"""Node classification: what a plain classifier on top of the embedding learns from a few labels."""
+"""Node classification: how well a logistic regression on the embedding predicts classes from a few labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,37 +13,39 @@ from glace.errors import InputError
 from glace.experiments.evaluation.labels import labelled
 from glace.gaussian.embedding import Embedding
 from glace.rng import Streams
+from glace.sparse import Matrix
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
-# Root mean square length of a row of features. Any fixed length makes one grid of C fit all methods; at this one the
-# solver needs few steps: on the words of DBLP a third to a half of those it needs at length 1.
+# Root mean square length of a row of features. Any fixed length makes one grid of C fit all methods; at this length
+# the solver needs few steps: on the words of DBLP, a third to a half of those it needs at length 1.
 LENGTH = 8.0
 STRENGTHS = tuple(strength / LENGTH**2 for strength in (1, 5, 25, 125, 625))
-"""Values of C to choose from; embeddings are best near the low end, raw attributes near the high end."""
+"""Candidates for C; embeddings are best at the low end, raw attributes at the high end."""
 FOLDS = 3
 MOST_TO_CHOOSE_BY = 2000
-"""Labels the choice of C looks at; it stands for a prior, which does not depend on how many there are."""
+"""Most labels used to choose C: C stands for a prior, which does not depend on the number of labels."""
 
-Features = Any
-"""(n, width) numbers, dense or CSR."""
+_SOLVER: dict[str, Any] = {"tol": 1e-3, "max_iter": 1000}
+
+Features: TypeAlias = Matrix
+"""(n, width) numbers."""
 Codes = npt.NDArray[np.int32]
 
-
 SPARSE_BELOW = 0.2
-"""Share of numbers that are not 0 below which sparse features are faster than dense ones."""
+"""Share of non-zero numbers below which sparse features are faster than dense ones."""
 
 
 @dataclass(frozen=True)
 class ClassScores:
-    """F1 scores, 0 to 1, by share of the labels that were given and by trial: (shares, trials)."""
+    """F1 scores (0 to 1) by share of labels used for training and by trial: (shares, trials)."""
 
     shares: tuple[float, ...]
     micro_f1: npt.NDArray[np.float64]
     macro_f1: npt.NDArray[np.float64]
 
     def values(self) -> dict[str, dict[str, Any]]:
-        """Means and trials by share, under the names records have."""
+        """Return means and trials by share, as the fields of a record."""
         found: dict[str, dict[str, Any]] = {}
         for name, scores in (("micro_f1", self.micro_f1), ("macro_f1", self.macro_f1)):
             rows = list(zip(map(str, self.shares), scores.tolist(), strict=True))
@@ -59,14 +61,13 @@ def node_classification(
     shares: Sequence[float] = SHARES,
     trials: int = 10,
 ) -> ClassScores:
-    """Logistic regression trained on a share of the labelled nodes, judged on the other labelled ones.
+    """Train a logistic regression on a share of the labelled nodes and test it on the other labelled nodes.
 
-    `features` are an embedding (see `features_of`) or rows of numbers, one for each of the n labels; nodes
-    without a label have no part. A trial puts the labelled nodes into a random order in which every
-    beginning has the classes in their proportion, and starts with one node of each; the first `share`
-    of it is for training. The order depends on the labels and the seed only, so all methods are judged
-    on the same splits and trials can be compared in pairs. C is chosen among `STRENGTHS` by the accuracy
-    in 3-fold cross-validation within the (first 2,000) training labels.
+    `features` are an embedding (see `features_of`) or a matrix with a row for each of the n labels; nodes without a
+    label are ignored. A trial puts the labelled nodes into a random order that starts with one node of each class and
+    keeps the proportions of the classes in every prefix; the first `share` of it is the training set. The order
+    depends only on the labels and the seed, so all methods are tested on the same splits and trials can be compared
+    in pairs. C is chosen among `STRENGTHS` by 3-fold cross-validated accuracy within the (first 2,000) training labels.
     """
     from threadpoolctl import threadpool_limits
 
@@ -76,8 +77,8 @@ def node_classification(
     if trials < 1:
         raise InputError(f"trials must be at least 1, not {trials}")
     rows = scaled(matrix[nodes])
-    # The solver's products are so small that threads mostly wait for each other: with two on a busy machine of two
-    # cores, 3,000 rows of 128 numbers took ten times as long as with one.
+    # The solver's products are so small that threads mostly wait for each other: with two threads on a busy machine of
+    # two cores, 3,000 rows of 128 numbers took ten times as long as with one.
     with threadpool_limits(1):
         runs = [_trial(rows, codes, streams.numpy("labels", trial), ascending) for trial in range(trials)]
     micro, macro = np.array(runs).transpose(2, 1, 0)
@@ -85,13 +86,13 @@ def node_classification(
 
 
 def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """p, two-sided, of trials of two methods on the same splits, (trials,) each; 1 if all are equal."""
+    """Return the two-sided p of a paired t-test of two methods' scores, (trials,) each; 1 if all are equal."""
     from scipy.stats import ttest_rel
 
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if one.ndim != 1 or one.shape != other.shape or len(one) < 2:
         raise InputError(
-            f"a paired test needs two rows of as many trials, 2 at least, not {one.shape} and {other.shape}"
+            f"a paired test needs two rows of equally many trials, at least 2, not {one.shape} and {other.shape}"
         )
     difference = one - other
     if np.ptp(difference) == 0:  # no variance to divide by
@@ -100,13 +101,13 @@ def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
 
 
 def features_of(embedding: Embedding) -> Features:
-    """(n, L) means of points, (n, 2L) means and log-variances of Gaussians, each half of equal weight.
+    """Return the means (n, L) of points, or means and log-variances (n, 2L) of Gaussians, with equal weight.
 
-    Points that are mostly zeros, such as raw attributes, are made sparse: most of the work is for nothing else.
+    Points that are mostly zeros, such as raw attributes, become sparse, which is faster.
 
-    The paper gives Gaussians half the dimensions of points for a fair comparison, so that a node has as
-    many numbers. The second half adds 0.3 to 1.3 points of micro-F1 on Cora-ML, 0.2 to 0.5 on Citeseer and
-    -0.1 to 0.3 on DBLP, for shares from 0.1 to 0.9.
+    The paper gives Gaussians half the dimensions of points, so that a node has the same number of features. The
+    log-variances add 0.3 to 1.3 points of micro-F1 on Cora-ML, 0.2 to 0.5 on Citeseer and -0.1 to 0.3 on DBLP, for
+    shares from 0.1 to 0.9.
     """
     if embedding.variance is None:
         is_sparse = np.count_nonzero(embedding.mean) < SPARSE_BELOW * embedding.mean.size
@@ -115,10 +116,10 @@ def features_of(embedding: Embedding) -> Features:
 
 
 def scaled(features: Features) -> Features:
-    """Rows of root mean square length `LENGTH`, float32; angles are kept.
+    """Return rows of root mean square length `LENGTH`, float32.
 
-    Dense features are centred and have one scale in all columns: one for each would blow up columns that
-    hardly say anything. Sparse ones cannot be centred; each of their rows gets the length.
+    Dense features are centred and share one scale: a scale per column would amplify uninformative columns. Sparse
+    features are not centred; each row is scaled to the length.
     """
     if sp.issparse(features):
         from sklearn.preprocessing import normalize
@@ -131,14 +132,14 @@ def scaled(features: Features) -> Features:
 
 
 def _checked_shares(shares: Sequence[float], codes: Codes) -> tuple[float, ...]:
-    """The shares, ascending; each must leave a node of every class to train on and some node to judge."""
+    """Return the shares, ascending; each must leave a node of every class for training and a node for testing."""
     least, most = len(np.unique(codes)), len(codes) - 1
     for share in shares:
         count = round(share * len(codes)) if 0 < share < 1 else 0
         if not least <= count <= most:
             raise InputError(
-                f"a share of {share} of {len(codes):,} labels gives {count:,} to train on; wanted between {least:,}, "
-                f"one for each class, and {most:,}; choose another share"
+                f"a share of {share} of {len(codes):,} labels is {count:,} training labels; choose a share that gives "
+                f"between {least:,} (one for each class) and {most:,}"
             )
     return tuple(sorted(shares))
 
@@ -146,23 +147,25 @@ def _checked_shares(shares: Sequence[float], codes: Codes) -> tuple[float, ...]:
 def _trial(
     rows: Features, codes: Codes, generator: np.random.Generator, shares: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Micro and macro F1 for each share, ascending; each fit starts where the one before ended."""
+    """Return micro and macro F1 for each share, ascending; each fit starts from the weights of the previous one."""
+    from sklearn.linear_model import LogisticRegression
+
     order = stratified_order(codes, generator)
     rows, codes = rows[order], codes[order]
     chosen: dict[int, float] = {}
-    model, scores = _classifier(), []
+    model, scores = LogisticRegression(warm_start=True, **_SOLVER), []
     for share in shares:
         count = round(share * len(codes))
-        looked_at = min(count, MOST_TO_CHOOSE_BY)
-        if looked_at not in chosen:
-            chosen[looked_at] = choose_strength(rows[:looked_at], codes[:looked_at])
-        model.set_params(C=chosen[looked_at]).fit(rows[:count], codes[:count])
+        used = min(count, MOST_TO_CHOOSE_BY)
+        if used not in chosen:
+            chosen[used] = choose_strength(rows[:used], codes[:used])
+        model.set_params(C=chosen[used]).fit(rows[:count], codes[:count])
         scores.append(_f1(codes[count:], model.predict(rows[count:])))
     return scores
 
 
 def stratified_order(codes: Codes, generator: np.random.Generator) -> npt.NDArray[np.int64]:
-    """(m,) a random order: first one node of each class, then such that classes keep their proportion."""
+    """Return a random order (m,) that starts with one node of each class and keeps the classes' proportions."""
     shuffled = generator.permutation(len(codes))
     place = np.empty(len(codes))
     for code in np.unique(codes):
@@ -173,29 +176,18 @@ def stratified_order(codes: Codes, generator: np.random.Generator) -> npt.NDArra
 
 
 def choose_strength(rows: Features, codes: Codes) -> float:
-    """The C of best mean accuracy over the folds, the smallest of equals; every third row is one fold."""
+    """Return the C of the best mean accuracy over the folds, the smallest of equals; every third row is one fold."""
+    from sklearn.linear_model import LogisticRegressionCV
+
     fold = np.arange(len(codes)) % FOLDS
-    accuracy = np.zeros(len(STRENGTHS))
-    for each in range(FOLDS):
-        train, held_out = np.flatnonzero(fold != each), np.flatnonzero(fold == each)
-        if len(held_out) and len(np.unique(codes[train])) > 1:
-            accuracy += _path(rows[train], codes[train], rows[held_out], codes[held_out])
-    return STRENGTHS[int(np.argmax(accuracy))]
-
-
-def _path(rows: Features, codes: Codes, judged_rows: Features, judged_codes: Codes) -> list[float]:
-    """Accuracy for each C, ascending; each fit starts where the one before ended."""
-    model = _classifier()
-    return [
-        float((model.set_params(C=strength).fit(rows, codes).predict(judged_rows) == judged_codes).mean())
-        for strength in STRENGTHS
-    ]
-
-
-def _classifier() -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(tol=1e-3, max_iter=1000, warm_start=True)
+    folds = [(np.flatnonzero(fold != each), np.flatnonzero(fold == each)) for each in range(FOLDS)]
+    usable = [(train, test) for train, test in folds if len(test) and len(np.unique(codes[train])) > 1]
+    if not usable:
+        return STRENGTHS[0]
+    model = LogisticRegressionCV(
+        Cs=STRENGTHS, l1_ratios=(0,), cv=usable, scoring="accuracy", refit=False, use_legacy_attributes=False, **_SOLVER
+    ).fit(rows, codes)
+    return STRENGTHS[int(np.argmax(model.scores_.mean(axis=0)))]
 
 
 def _f1(truth: Codes, predicted: Codes) -> tuple[float, float]:
