@@ -20,6 +20,7 @@ LONG = ("test_examples.py", "test_resume.py", "test_page.py")
 TESTS = Path(__file__).parent
 SLOW = (
     "benchmarks",
+    "cli/test_evaluate.py",
     "cli/test_reproduce.py",
     "cli/test_verbs.py::test_a_reader_who_leaves_does_not_stop_the_work",
     "cli/test_verbs.py::test_demo",
@@ -28,17 +29,25 @@ SLOW = (
     "estimators/test_encoders.py",
     "experiments",
     "features/test_sentences.py",
+    "fitted/test_certainty.py",
+    "fitted/test_file.py::test_every_byte_of_the_header_set_to_something_else_is_noticed",
+    "fitted/test_file.py::test_flipped_bits_are_noticed",
     "fitted/test_file.py::test_no_file_is_ever_unpickled",
     "io/test_convert.py::test_a_stream_gives_what_reading_whole_gives",
     "io/test_convert.py::test_sparse_rows_too",
+    "io/test_npz.py::test_every_flipped_byte_is_a_graph_or_an_error_of_ours",
+    "queries/test_calibration.py::test_scaling_that_pairs_were_drawn_with_are_found_again",
     "server/test_app.py::test_a_server_finishes_what_is_under_way",
     "server/test_app.py::test_many_clients_at_once",
     "server/test_page.py",
     "test_docs.py::test_python_blocks_run",
     "test_examples.py",
     "test_trace.py",
+    "training/test_device.py",
     "training/test_estimate.py",
+    "training/test_mapped.py",
     "training/test_resume.py",
+    "training/test_update.py",
 )
 """Folders, files and tests that `make test-fast` leaves out, by their path from this folder."""
 
