@@ -67,7 +67,7 @@ def test_what_was_found_is_said_once_more_from_the_folder(glace, folder):
             "cannot write x/y.graph: the folder x does not exist; make it first",
         ),
         (["g.graph", "-o", "g.graph"], "cannot write g.graph: it is also another file of this command"),
-        (["x.graph", "-o", "y.graph"], "no folder x.graph; wanted a graph that `glace convert` wrote"),
+        (["x.graph", "-o", "y.graph"], "no folder x.graph; give a graph folder that `glace convert` wrote"),
         (["g.graph", "--directed", "-o", "y.graph"], "the edges of g.graph have no direction"),
         (
             ["g.graph", "--attributes", "nodes.csv", "-o", "y.graph"],

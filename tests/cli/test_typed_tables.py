@@ -136,5 +136,7 @@ def test_what_is_wrong_is_said(glace, shop, arguments, message):
     assert not (shop / "x.glace").exists()
 
 
-def test_a_graph_folder_holds_one_matrix(glace, shop):
-    assert "but one matrix is needed here" in glace("convert", *FILES, *TITLES, "-o", "g", code=2)
+def test_types_can_be_converted_to_a_folder(glace, shop):
+    glace("convert", *FILES, *TITLES, "-o", "g.graph")
+    said = glace("info", "g.graph")
+    assert said.split("\n", 1)[1] == glace("info", *FILES, *TITLES).split("\n", 1)[1]
