@@ -189,7 +189,7 @@ def test_files_by_type(tmp_path):
     pd.DataFrame({"source": [0, 1], "target": [7, 8]}).to_csv(tmp_path / "n.csv", index=False)
     numbered = glace.read_tables({"word:synset": tmp_path / "n.csv"}, {"word": tmp_path / "w.svm"})
     assert list(numbered.ids) == [7, 8, 0, 1]
-    with pytest.raises(InputError, match="columns of an svmlight file have no names"):
+    with pytest.raises(InputError, match="kinds of columns need column names, but the file has none"):
         glace.read_tables(
             {"word:synset": tmp_path / "n.csv"}, {"word": tmp_path / "w.svm"}, columns={"word": {"x": "text"}}
         )

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glace.errors import InputError
-from glace.features.columns import distinct
+from glace.features.columns import distinct, ids_of
 from glace.graph.codec import encode_ids
 from glace.graph.graph import CleaningReport, Graph
 from glace.ids import NodeIds, id_array
 from glace.io.folder import FolderWriter, read_folder, writing
 from glace.io.merging import EdgeMerger
-from glace.io.node_rows import NodeRows, node_rows
+from glace.io.node_rows import NodeRows
 from glace.io.table_arguments import check_policy
 from glace.io.table_file import (
     TableFile,
@@ -95,7 +95,7 @@ def convert_tables(
         edge_file = _EdgeFile.scan(edges, header, lambda share: report_progress("ids", share))
         rows = None
         if attributes is not None:
-            rows = node_rows(attributes, header, lambda share: report_progress("rows", share))
+            rows = NodeRows(attributes, header, lambda share: report_progress("rows", share))
         plan = _plan(edge_file, rows, header, nodes_without_attributes)
         report = _write_edges(writer, plan, directed, report_progress)
         if rows is not None:
@@ -201,7 +201,7 @@ class _Plan:
 
 
 def _plan(edges: _EdgeFile, rows: NodeRows | None, header: bool, policy: str) -> _Plan:
-    nodes = [] if rows is None or rows.summary is None else [rows.summary]
+    nodes = [] if rows is None else [rows.summary]
     if header:
         check_first_rows([edges.summary], nodes)
     named, *described = with_common_ids([edges.summary, *nodes])
@@ -209,7 +209,7 @@ def _plan(edges: _EdgeFile, rows: NodeRows | None, header: bool, policy: str) ->
     edges = replace(edges, summary=named, as_integers=as_integers)
     if rows is None:
         return _checked(_Plan(edges, NodeIds(sorted_ids(edges.ids))))
-    known = distinct(rows.ids(described[0] if described else None), rows.where)
+    known = distinct(ids_of(described[0].table, rows.key, rows.where), rows.where)
     check_id_kinds(edges.ids, named.where, known, rows.where)
     added = edges.ids.filter(pa.array(are_unknown(edges.ids, known)))
     if len(added) and policy == "error":
@@ -249,8 +249,8 @@ def _write_rows(
             codes = np.full(len(plan.ids), -1, dtype=np.int32)
             codes[plan.rows] = categories.codes
             writer.put({f"{name}/codes": codes, **pack_strings(f"{name}/names", categories.names)})
-    if rows.names is not None:
-        writer.put(pack_strings("types/0/feature_names", rows.names))
+    if rows.feature_names is not None:
+        writer.put(pack_strings("types/0/feature_names", rows.feature_names))
     if rows.storage == "none":
         return report
     counts = rows.write(writer, plan.rows, len(plan.ids), progress)

@@ -17,7 +17,6 @@ from glace.graph.graph import Graph
 from glace.ids import NodeIds, integers_of
 from glace.io.folder import is_folder, read_folder
 from glace.io.npz import read_npz
-from glace.io.svmlight import read_svmlight
 from glace.io.table_arguments import (
     Columns,
     EdgeTables,
@@ -28,7 +27,6 @@ from glace.io.table_arguments import (
     tables_by_type,
 )
 from glace.io.table_file import (
-    SVMLIGHT,
     TABLES,
     TableFile,
     check_first_rows,
@@ -46,7 +44,6 @@ from glace.io.tables import (
     node_table,
     text_rows,
 )
-from glace.storage.files import existing
 
 FilePath: TypeAlias = str | Path
 
@@ -112,28 +109,17 @@ def read_tables(
     edge_paths, sources = tables_by_type(edges, attributes, texts, columns, pipeline)
     check_policy(nodes_without_attributes)
     edge_files = {ends: read_table(path, "edges", header) for ends, path in edge_paths.items()}
-    nodes: dict[str, NodeTable] = {}
-    node_files: dict[str, TableFile] = {}
-    for name, source in sources.items():
-        if source.role == "attributes" and _is_svmlight(source.table, source.is_mixed):
-            nodes[name] = read_svmlight(existing(source.table, "a file of attributes"))
-        else:
-            worded = worded_columns(source.columns, source.pipeline)
-            node_files[name] = read_table(source.table, source.role, header, worded)
+    node_files = {
+        name: read_table(source.table, source.role, header, worded_columns(source.columns, source.pipeline))
+        for name, source in sources.items()
+    }
     if header:
         check_first_rows(list(edge_files.values()), list(node_files.values()))
     files = with_common_ids([*edge_files.values(), *node_files.values()])
-    for name, file in zip(node_files, files[len(edge_files) :], strict=True):
-        nodes[name] = _node_table(file, sources[name])
+    described = files[len(edge_files) :]
+    nodes = {name: _node_table(file, source) for (name, source), file in zip(sources.items(), described, strict=True)}
     links = [edge_table(file.table, file.where, ends) for ends, file in zip(edge_files, files, strict=False)]
     return join(links, nodes, directed=directed, nodes_without_attributes=nodes_without_attributes)
-
-
-def _is_svmlight(path: FilePath, is_mixed: bool) -> bool:
-    found = ending_of(Path(path), (*TABLES, *SVMLIGHT)) in SVMLIGHT
-    if found and is_mixed:
-        raise InputError(f"{path}: columns of an svmlight file have no names, so no kinds; use a CSV or Parquet table")
-    return found
 
 
 def _node_table(file: TableFile, source: NodeSource) -> NodeTable:
@@ -145,7 +131,10 @@ def _node_table(file: TableFile, source: NodeSource) -> NodeTable:
 
 def _check_named(file: TableFile) -> None:
     if not file.named:
-        raise InputError(f"{file.where.name}: kinds of columns need column names, but the file has no header; add one")
+        raise InputError(
+            f"{file.where.name}: kinds of columns need column names, but the file has none; add a header, or use a "
+            "CSV or Parquet table"
+        )
 
 
 def read_graph(path: FilePath, *, directed: bool = False) -> Graph:
@@ -201,9 +190,6 @@ def read_rows(
     of `names`, the feature names of the model, and must be exactly these; with a `pipeline`, they are its columns.
     """
     mixed = pipeline is not None and pipeline.vocabulary is None
-    if role == "attributes" and _is_svmlight(path, mixed):
-        nodes = read_svmlight(existing(path, "a file of attributes"), width)
-        return Rows(nodes.ids, nodes.attributes)
     (file,) = with_common_ids([read_table(path, role, header, worded_columns(None, pipeline))])
     if role == "texts":
         return Rows(*text_rows(file.table, file.where))

@@ -1,4 +1,4 @@
-"""Table files, CSV, TSV or Parquet, whole or in pieces; a first row that is data instead of a header raises."""
+"""Table files, CSV, TSV, Parquet or svmlight, whole or in pieces; data in the place of a header raises."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from glace.features.columns import RowLocator, parses
 from glace.features.frames import check_names
 from glace.features.rows import attribute_columns, id_column
 from glace.ids import integers_of, is_integer_text
+from glace.io.svmlight import read_svmlight, svmlight_pieces
 from glace.io.tables import edge_columns, text_column
 from glace.io.text_file import TextFile, one_line
 from glace.storage.files import existing
@@ -68,9 +69,10 @@ def ending_of(path: Path, known: Sequence[str]) -> str:
 
 def read_table(path: str | Path, role: str, header: bool, text_columns: Sequence[str] = ()) -> TableFile:
     """Read a whole file of "edges", "attributes" or "texts"; the `text_columns` are text even if they look numeric."""
-    source, file = _opened(path, role, header)
+    source, ending, file = _opened(path, role, header)
     if file is None:
-        return TableFile(_read_parquet(source), role, RowLocator(source.name), raw_ids=False, named=True)
+        table = _read_parquet(source) if ending == ".parquet" else read_svmlight(source)
+        return TableFile(table, role, RowLocator(source.name), raw_ids=False, named=ending == ".parquet")
     where = RowLocator(source.name, file.line_of_row)
     names, types = _schema(file, role, where)
     types |= {name: pa.large_string() for name in text_columns if name in names}
@@ -83,13 +85,17 @@ def table_pieces(path: str | Path, role: str, header: bool) -> Iterator[tuple[Ta
 
     Messages count rows from the start of the file. Of an edge file only the columns of the edges are read.
     """
-    source, file = _opened(path, role, header)
-    pieces = _parquet_pieces(source) if file is None else _text_pieces(file, role)
+    source, ending, file = _opened(path, role, header)
     row_number: Callable[[int], int] = (lambda position: position + 1) if file is None else file.line_of_row
+    if file is not None:
+        pieces, named = _text_pieces(file, role), header
+    else:
+        named = ending == ".parquet"
+        pieces = _parquet_pieces(source) if named else svmlight_pieces(source)
     first = 0
     for table, share in pieces:
         where = RowLocator(source.name, lambda position, first=first: row_number(position + first))  # type: ignore[misc]
-        yield TableFile(table, role, where, raw_ids=file is not None, named=file is None or header), share
+        yield TableFile(table, role, where, raw_ids=file is not None, named=named), share
         first += table.num_rows
 
 
@@ -99,13 +105,13 @@ def with_ids_only(file: TableFile, ids: pa.Array) -> TableFile:
     return replace(file, table=pa.table(columns))
 
 
-def _opened(path: str | Path, role: str, header: bool) -> tuple[Path, TextFile | None]:
-    """The path, and a reader if it is a text file."""
-    ending = ending_of(Path(path), TABLES)
+def _opened(path: str | Path, role: str, header: bool) -> tuple[Path, str, TextFile | None]:
+    """The path, its ending, and a reader if it is a text file."""
+    ending = ending_of(Path(path), (*TABLES, *SVMLIGHT) if role == "attributes" else TABLES)
     source = existing(path, f"a file of {role}")
-    if ending == ".parquet":
-        return source, None
-    return source, TextFile(source, SEPARATORS[ending.removesuffix(".gz")], header, ending.endswith(".gz"))
+    separator = SEPARATORS.get(ending.removesuffix(".gz"))
+    file = None if separator is None else TextFile(source, separator, header, ending.endswith(".gz"))
+    return source, ending, file
 
 
 def _read_parquet(path: Path) -> pa.Table:

@@ -18,16 +18,7 @@ MAX_BYTES = 1 << 30
 MAX_RATIO = 50  # real data compress to a tenth at best; a zip bomb to a thousandth
 
 # RuntimeError is an encrypted member or (NotImplementedError) a compression method that Python does not know.
-BROKEN_ZIP = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    OSError,
-    EOFError,
-    ValueError,
-    RuntimeError,
-)
+BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError, ValueError, RuntimeError)
 
 Array = npt.NDArray[Any]
 
