@@ -126,7 +126,7 @@ def test_hidden_nodes_of_both_types(glace, shop):
         ([*FILES, "--column", "shop:title=text"], "columns of type 'shop', which has no table of attributes"),
         ([*FILES, "--texts", "item=items.csv"], "give attributes or texts of type 'item', not both"),
         (FILES, "items.csv: attributes must be numbers, but column 'title' holds"),
-        ([*FILES, *TITLES, "--encoder", "shop=mlp"], "for type 'shop'; the graph's types are 'item', 'user'"),
+        ([*FILES, *TITLES, "--encoder", "shop=mlp"], "for type 'shop', but the graph's types are 'item', 'user'"),
         ([*FILES, *TITLES, "--encoder", "user=cnn"], "no encoder 'cnn'; there are mlp, image, identity"),
         (["--edges", "user:item=none.csv"], "none.csv"),
     ],
