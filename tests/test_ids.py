@@ -40,7 +40,7 @@ def test_only_widths_are_cast_when_ids_are_looked_for():
         (NodeIds(["7"]), [7]),
         (NodeIds([7]), [7.0]),
     ):
-        with pytest.raises(InputError, match=r"ids are .*, but these are .*; give them as those"):
+        with pytest.raises(InputError, match=r"ids are .*, but these are .*; convert them"):
             ids.find(wanted)
 
 

@@ -2,7 +2,7 @@
 
 >>> import glace
 >>> glace.datasets.load("wordnet-nouns")  # doctest: +ELLIPSIS
-Graph(... nodes, ... undirected edges, ... sparse attributes)
+Graph(... nodes, ... undirected edges, ... sparse attributes...)
 """
 
 import importlib

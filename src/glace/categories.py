@@ -1,8 +1,8 @@
-"""Labels and types of nodes: one category for each node, or none."""
+"""Labels and node types: at most one category per node."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,24 +12,27 @@ import scipy.sparse as sp
 
 from glace.blocks import blocks
 from glace.errors import InputError
-from glace.ids import plain_array
+from glace.ids import ArrowColumn, plain_array
+
+CategoryColumn: TypeAlias = Iterable[str | int | float | None] | npt.NDArray[Any] | ArrowColumn
+"""Labels or node types as users pass them; None, NaN and "" mean none."""
 
 
 @dataclass(frozen=True)
 class Categories:
-    """One category per node: `codes` (n,) int32 into `names`; -1 where a node has none."""
+    """One category per node: `codes` (n,) int32 are indices into `names`, -1 for none."""
 
     codes: npt.NDArray[np.int32]
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, values: Any) -> "Categories":
-        """From one value per node (strings, numbers; None, NaN, NA or "" for none); names are sorted."""
+    def of(cls, values: CategoryColumn) -> "Categories":
+        """Return the categories of one value per node (None, NaN, NA or "" for none); names are sorted."""
         parts = [_encoded(chunk) for chunk in _chunks(values)]
         names = sorted({text for _, texts in parts for text in texts} - {""})
         code_of = {name: code for code, name in enumerate(names)} | {"": -1}
         codes = [np.empty(0, dtype=np.int32)]
-        for places, texts in parts:  # the place -1 of what is missing is the last, which is -1
+        for places, texts in parts:  # position -1, a missing value, is the last one
             codes.append(np.array([*(code_of[text] for text in texts), -1], dtype=np.int32)[places])
         return cls(np.concatenate(codes), tuple(names))
 
@@ -44,18 +47,18 @@ class Categories:
         return self.names[code] if code >= 0 else None
 
     def code_of(self, name: str, what: str) -> int:
-        """The code of a name; an unknown one raises, `what` saying what it should be: a label, a type."""
+        """Return the code of a name; InputError for an unknown one, called `what` in the message."""
         if name not in self.names:
             raise InputError(f"no {what} {name!r}; there are {', '.join(self.names)}")
         return self.names.index(name)
 
     def array(self) -> pa.StringArray:
-        """(n,) the names, null where a node has none."""
+        """Return the (n,) names, null for none."""
         codes = pa.array(self.codes, mask=self.codes < 0)
         return pa.DictionaryArray.from_arrays(codes, pa.array(self.names, pa.string())).cast(pa.string())
 
     def joined(self, adjacency: sp.csr_array) -> npt.NDArray[np.bool_]:
-        """(C + 1, C + 1) whether an edge leads from a category to another; the last are nodes that have none."""
+        """Return (C + 1, C + 1) whether an edge leads from one category to another; the last one stands for none."""
         count = len(self.names) + 1
         found = np.zeros((count, count), dtype=np.bool_)
         for part in blocks(adjacency.shape[0]):
@@ -65,28 +68,28 @@ class Categories:
         return found
 
     def take(self, nodes: npt.NDArray[np.integer]) -> "Categories":
-        """The categories of these nodes, in that order."""
+        """Return the categories of these nodes, in this order."""
         return Categories(self.codes[nodes], self.names)
 
 
-def _chunks(values: Any) -> list[Any]:
-    """A column in Arrow arrays, or in lists where Arrow would not keep its values as they are."""
+def _chunks(values: CategoryColumn) -> list[pa.Array | list[object]]:
+    """Return a column as Arrow arrays, or as a list if Arrow would change its values."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     kind = getattr(values, "dtype", None)
     if isinstance(kind, np.dtype) and kind.kind in "biufU":
         return [pa.array(np.asarray(values), from_pandas=True)]
-    listed = list(values)
-    if len(set(map(type, listed)) - {type(None)}) > 1:  # to Arrow 1 beside 2.5 would be 1.0
+    listed: list[object] = list(values)
+    if len(set(map(type, listed)) - {type(None)}) > 1:  # Arrow would make 1 beside 2.5 a 1.0
         return [listed]
     try:
         return [pa.array(listed, from_pandas=True)]
-    except (TypeError, ValueError, OverflowError):  # Arrow's own errors are kinds of these
+    except (TypeError, ValueError, OverflowError):  # Arrow's errors are subclasses of these
         return [listed]
 
 
-def _encoded(chunk: Any) -> tuple[npt.NDArray[np.integer], list[str]]:
-    """For each value the place of its text in a list of distinct ones; -1 where Arrow has none."""
+def _encoded(chunk: pa.Array | list[object]) -> tuple[npt.NDArray[np.integer], list[str]]:
+    """Return the position of each value among the distinct texts, -1 if it is missing, and these texts."""
     try:
         encoded = plain_array(chunk).dictionary_encode() if isinstance(chunk, pa.Array) else None
     except pa.ArrowNotImplementedError:  # such as lists, which have no hash
@@ -99,9 +102,9 @@ def _encoded(chunk: Any) -> tuple[npt.NDArray[np.integer], list[str]]:
     return np.array([place_of[text] for text in texts], dtype=np.int64), list(place_of)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     try:
-        # Only NaN differs from itself: pandas writes a missing label so, or as NA, which is neither true nor false.
+        # NaN differs from itself; the comparison of pandas' NA is NA, which bool() refuses.
         missing = value is None or bool(value != value)
     except TypeError:
         missing = True

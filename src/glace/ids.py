@@ -1,12 +1,12 @@
-"""Node ids: strings or integers, in the user's order, and the way from an id to its position.
+"""Node ids, strings or integers in the user's order, and the lookup of their positions.
 
-Kept as one Arrow array: a few bytes an id, hashed look-ups of whole columns, no Python object per node.
+They are one Arrow array: a few bytes per id, hashed lookups of whole columns, no Python object per node.
 """
 
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +16,19 @@ import pyarrow.compute as pc
 from glace.blocks import blocks
 from glace.errors import InputError
 
-NodeId = str | int
+NodeId: TypeAlias = str | int
+ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
+IdColumn: TypeAlias = Sequence[str] | Sequence[int] | Sequence[NodeId] | npt.NDArray[Any] | ArrowColumn
+"""Ids as users pass them."""
 
-# How a number is written that is one: "007" and "+7" are names. 19 digits are the most that may fit into 64 bits.
+# "007" and "+7" are names, not integers. Integers of 64 bits have at most 19 digits.
 CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
 class NodeIds:
-    """The distinct ids of n nodes, all strings or all integers; position in it is the node's number."""
+    """The distinct ids of n nodes, all strings or all integers; the k-th id belongs to node k."""
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: IdColumn) -> None:
         self.array = id_array(values)
         repeated = _first_repeated(self.array)
         if repeated is not None:
@@ -33,7 +36,7 @@ class NodeIds:
 
     @classmethod
     def numbered(cls, count: int) -> "NodeIds":
-        """Ids 0, 1, ... count - 1."""
+        """Return the ids 0, 1, ... count - 1."""
         return cls(pa.array(np.arange(count, dtype=np.int64)))
 
     def __len__(self) -> int:
@@ -69,7 +72,7 @@ class NodeIds:
         return f"NodeIds([{shown}{', ...' if len(self) > 3 else ''}], {len(self)} ids)"
 
     def ascend(self) -> bool:
-        """Whether each id comes after the one before; looked at in blocks, nothing is copied."""
+        """Return whether the ids are sorted; they are compared in blocks, without a copy."""
         return _ascends(self.array)
 
     @property
@@ -78,33 +81,33 @@ class NodeIds:
         return bool(pa.types.is_large_string(self.array.type))
 
     def to_numpy(self) -> npt.NDArray[Any]:
-        """The ids as an array of int64 or of Python strings."""
+        """Return the ids as an array of int64 or of Python strings."""
         values: npt.NDArray[Any] = self.array.to_numpy(zero_copy_only=False)
         return values
 
     def parse(self, text: str) -> NodeId:
-        """An id as typed on a command line: a number if the ids are numbers and it is one."""
+        """Return an id typed on a command line: as an integer if the ids are integers and it is one."""
         return int(text) if not self.are_strings and is_integer_text(text) else text
 
     def take(self, positions: npt.NDArray[np.integer]) -> "NodeIds":
-        """The ids at these positions, in that order."""
+        """Return the ids at these positions, in this order."""
         return NodeIds(self.array.take(pa.array(positions)))
 
-    def find(self, wanted: Any) -> npt.NDArray[np.int64]:
-        """Positions of a whole column of ids, -1 where an id is not here; a column of the other kind raises."""
+    def find(self, wanted: IdColumn) -> npt.NDArray[np.int64]:
+        """Return the positions of a column of ids, -1 for an unknown id; strings among integers raise InputError."""
         found = pc.index_in(self._like_these(wanted), value_set=self.array)
         positions: npt.NDArray[np.int64] = pc.fill_null(found, -1).to_numpy().astype(np.int64)
         return positions
 
     def position(self, wanted: NodeId) -> int:
-        """Position of one id; an unknown one raises, naming ids that look like it."""
+        """Return the position of one id; InputError for an unknown one, with similar ids."""
         found = self._scan(wanted)
         if found < 0:
             raise self._unknown(wanted)
         return found
 
     def positions(self, wanted: Sequence[NodeId]) -> npt.NDArray[np.int64]:
-        """Positions of several ids; the first unknown one raises."""
+        """Return the positions of several ids; InputError for the first unknown one."""
         try:
             found = self.find(list(wanted))
         except InputError:  # ids of another kind than these
@@ -115,9 +118,9 @@ class NodeIds:
         return found
 
     def contents(self) -> Iterator[bytes | memoryview]:
-        """Bytes that equal ids share and others do not: kind, lengths of strings, values.
+        """Yield bytes for a checksum: the type, the lengths of strings, the values.
 
-        They are the same whether the ids have an Arrow buffer of their own or a slice of a longer one.
+        They do not depend on whether the ids fill an Arrow buffer or are a slice of it.
         """
         yield str(self.array.type).encode()
         if not self.are_strings:
@@ -131,30 +134,29 @@ class NodeIds:
             yield memoryview(letters)[ends[0] : ends[-1]]
 
     def _scan(self, wanted: object) -> int:
-        """Position of one id, -1 if it is not here."""
+        """Return the position of one id, -1 if it is unknown."""
         try:
             value = self._like_these([wanted])[0]
         except InputError:  # an id of another kind than these
             return -1
-        # 0.7 ms over 200,000 strings. A hash table of all ids takes 40 times that for each call or, kept, a
-        # Python object for each id.
+        # Takes 0.7 ms for 200,000 strings; building a hash table takes 40 times as long, keeping one an object per id.
         return int(pc.index(self.array, value).as_py()) if value.is_valid else -1
 
-    def _like_these(self, wanted: Any) -> Any:
-        """A column as an Arrow one of these ids' type; only widths change, so "7" is not 7 and "007" neither."""
+    def _like_these(self, wanted: IdColumn | list[object]) -> ArrowColumn:
+        """Return a column in the type of these ids; only widths are converted, so "7" is not 7."""
         column = wanted if isinstance(wanted, pa.Array | pa.ChunkedArray) else _array_of(wanted)
         kind = _plain_type(column.type)
         same = pa.types.is_large_string(kind) if self.are_strings else pa.types.is_integer(kind)
         if len(column) and not (same or pa.types.is_null(kind)):
-            raise InputError(f"ids are {self.array.type}, but these are {column.type}; give them as those")
+            raise InputError(f"ids are {self.array.type}, but these are {column.type}; convert them")
         return _checked_cast(_plain_column(column), self.array.type)
 
     def _unknown(self, wanted: NodeId) -> InputError:
         return InputError(f"no node {wanted!r}; {self._hint(str(wanted))}")
 
     def _hint(self, wanted: str) -> str:
-        wanted = wanted.encode("utf-8", "replace").decode()  # half of a letter that takes two is none to Arrow
-        # difflib over a million ids takes minutes; ids that share some letters are candidates enough.
+        wanted = wanted.encode("utf-8", "replace").decode()  # Arrow refuses lone surrogates
+        # difflib needs minutes for a million ids, so it compares only those that share some letters.
         texts = pc.cast(self.array, pa.large_string())
         related = texts.filter(pc.match_substring(texts, wanted.split(":")[-1][:3], ignore_case=True))
         close = difflib.get_close_matches(wanted, related[:20_000].to_pylist(), n=3, cutoff=0.5)
@@ -164,12 +166,12 @@ class NodeIds:
 
 
 def is_integer_text(text: str) -> bool:
-    """Whether a text is written as a plain integer is."""
+    """Return whether a text is a plain integer, without leading zeros or a plus sign."""
     return re.fullmatch(CANONICAL_INTEGER, text) is not None
 
 
-def integers_of(column: Any) -> Any:
-    """A column of texts as int64 where each is written as a plain integer of 64 bits (nulls stay), else None."""
+def integers_of(column: ArrowColumn) -> ArrowColumn | None:
+    """Return a column of texts as int64 if all are plain 64-bit integers or null, else None."""
     if pc.all(pc.match_substring_regex(column, CANONICAL_INTEGER)).as_py() is False:
         return None
     try:
@@ -178,11 +180,11 @@ def integers_of(column: Any) -> Any:
         return None
 
 
-def id_array(values: Any) -> pa.Array:
-    """Any column of ids, repeated or not, as one Arrow array of int64 or large_string without nulls."""
+def id_array(values: IdColumn) -> pa.Array:
+    """Return a column of ids as one Arrow array of int64 or large_string; ids may repeat, but not be missing."""
     if isinstance(values, pa.ChunkedArray):
         plain = _plain_column(values)
-        # One chunk is used where it lies: the ids of a mapped file stay on disk.
+        # A single chunk is not copied, so that the ids of a mapped file stay on disk.
         values = plain.chunk(0) if plain.num_chunks == 1 else plain.combine_chunks()
     array = plain_array(values if isinstance(values, pa.Array) else _array_of(values))
     if array.null_count:
@@ -198,33 +200,33 @@ def id_array(values: Any) -> pa.Array:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type without a dictionary; every kind of text is large_string."""
+    """Return the type without dictionary encoding; every text type becomes large_string."""
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.large_string() if str(plain) in ("string", "string_view") else plain
 
 
 def plain_array(array: pa.Array) -> pa.Array:
-    """The array without a dictionary, and text as large_string."""
-    # Arrow cannot decode a dictionary of string_view, which polars' categories are; its values it can cast.
+    """Return the array without dictionary encoding, and text as large_string."""
+    # Arrow cannot decode a dictionary of string_view (categories of polars), but can cast its values.
     if pa.types.is_dictionary(array.type):
         return array.dictionary.cast(_plain_type(array.type)).take(array.indices)
     return array.cast(_plain_type(array.type))
 
 
-def _plain_column(column: Any) -> Any:
+def _plain_column(column: ArrowColumn) -> ArrowColumn:
     if isinstance(column, pa.Array):
         return plain_array(column)
     return pa.chunked_array([plain_array(chunk) for chunk in column.chunks], _plain_type(column.type))
 
 
-def _array_of(values: Any) -> pa.Array:
+def _array_of(values: object) -> pa.Array:
     try:
         return pa.array(values)
-    except (TypeError, ValueError, OverflowError) as problem:  # Arrow's own errors are kinds of these
+    except (TypeError, ValueError, OverflowError) as problem:  # Arrow's errors are subclasses of these
         raise InputError(f"ids must be all strings or all 64-bit integers: {problem}") from problem
 
 
-def _checked_cast(array: Any, wanted: pa.DataType) -> Any:
+def _checked_cast(array: ArrowColumn, wanted: pa.DataType) -> ArrowColumn:
     try:
         return array.cast(wanted)
     except pa.ArrowInvalid as problem:
@@ -237,7 +239,7 @@ def _ascends(array: pa.Array) -> bool:
 
 
 def _first_repeated(array: pa.Array) -> NodeId | None:
-    if _ascends(array):  # a hash table of all ids would take many times the memory they do
+    if _ascends(array):  # needs no hash table, which takes many times the memory of the ids
         return None
     if len(pc.unique(array)) == len(array):
         return None

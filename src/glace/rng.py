@@ -18,7 +18,20 @@ Bits = TypeVar("Bits", np.uint64, npt.NDArray[np.uint64])
 
 @dataclass(frozen=True)
 class Streams:
-    """The random streams of one seed."""
+    """The random streams of one seed.
+
+    Parameters
+    ----------
+    seed
+        A whole number of at least 0.
+
+    Examples
+    --------
+    >>> import glace
+    >>> first, again = (glace.Streams(7).numpy("negatives", 3) for _ in range(2))
+    >>> bool(first.random() == again.random())
+    True
+    """
 
     seed: int
 
@@ -27,7 +40,20 @@ class Streams:
             raise InputError(f"seed must be a whole number of at least 0, not {self.seed!r}")
 
     def numpy(self, purpose: str, item: int = 0) -> np.random.Generator:
-        """A fresh generator for the `item`-th use of `purpose`, such as `numpy("negatives", step)`."""
+        """Return a new generator.
+
+        Parameters
+        ----------
+        purpose
+            What the numbers are for, such as "negatives".
+        item
+            The number of the use, such as the step.
+
+        Returns
+        -------
+        numpy.random.Generator
+            A generator that depends on seed, purpose and item alone.
+        """
         return np.random.default_rng([int(self.seed), zlib.crc32(purpose.encode()), item])
 
 

@@ -1,4 +1,4 @@
-"""Sparse matrices from elsewhere: checked, since scipy does not, and with one width of index."""
+"""Sparse matrices: checks that scipy does not make, one width of indices, and lookups."""
 
 import copy
 from collections.abc import Iterator
@@ -36,32 +36,32 @@ def nonzeros_per_row(matrix: Matrix, rows: slice | npt.NDArray[np.integer] = sli
     return np.asarray(matrix.indptr[1:][rows] - matrix.indptr[:-1][rows])
 
 
-def check_sparse(matrix: Any, what: str) -> None:
-    """Raise unless every entry lies inside the matrix; `matrix` itself is not changed.
+def check_sparse(matrix: sp.sparray, what: str) -> None:
+    """Raise InputError unless every entry lies inside the matrix.
 
-    scipy believes the indices it is given, and compiled code would read and write wherever they point.
+    scipy does not check indices, and compiled code would read and write wherever they point.
     """
     try:
         if matrix.format == "coo":
-            sp.coo_array((matrix.data, matrix.coords), shape=matrix.shape)  # looks at its coordinates
+            sp.coo_array((matrix.data, matrix.coords), shape=matrix.shape)  # checks the coordinates
             return
         rows = copy.copy(matrix) if matrix.format in ("csr", "csc", "bsr") else matrix.tocsr()
-        rows.check_format(full_check=True)  # may replace arrays of what it checks, so that is a copy
-        if (np.diff(rows.indptr) < 0).any():  # which scipy does not look for if the last of them is 0
+        rows.check_format(full_check=True)  # may replace arrays of the matrix, so it gets a copy
+        if (np.diff(rows.indptr) < 0).any():  # scipy does not check this if the last one is 0
             raise ValueError("indptr must be a non-decreasing sequence")
     except ValueError as problem:
         raise InputError(f"{what} must be a valid sparse matrix: {problem}; build it anew") from problem
 
 
-def bad_weights(weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """(E,) where a weight cannot be used: 1e-60 is above 0 but not once it is a 32-bit float."""
+def bad_weights(weights: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
+    """Return (E,) True for weights that are not finite and above 0 as 32-bit floats, such as 1e-60."""
     with np.errstate(over="ignore", under="ignore"):
         stored = weights.astype(np.float32)
     return np.asarray(~(np.isfinite(stored) & (stored > 0)))
 
 
 def assembled(shape: tuple[int, int], indptr: Any, indices: Any, data: Any) -> sp.csr_array:
-    """A CSR matrix of sorted arrays known to be right; scipy's constructor would read them through."""
+    """Return a CSR matrix of valid sorted arrays without reading them, as scipy's constructor would."""
     matrix = sp.csr_array(shape, dtype=data.dtype)
     matrix.indptr, matrix.indices, matrix.data = indptr, indices, data
     matrix.has_canonical_format = True
@@ -69,20 +69,19 @@ def assembled(shape: tuple[int, int], indptr: Any, indices: Any, data: Any) -> s
 
 
 def index_width_of(columns: int, entries: int) -> type[np.signedinteger[Any]]:
-    """int32 where it can count the columns and the entries, else int64."""
+    """Return int32 if it can count the columns and the entries, else int64."""
     return np.int32 if max(columns, entries) < 2**31 else np.int64
 
 
 def index_width(matrix: sp.csr_array) -> type[np.signedinteger[Any]]:
-    """`index_width_of` a matrix."""
+    """Return `index_width_of` a matrix."""
     return index_width_of(matrix.shape[1], int(matrix.nnz))
 
 
 def narrowed(matrix: sp.csr_array) -> sp.csr_array:
-    """The matrix, changed in place, with `index_width` for its indices.
+    """Convert the indices of a matrix to `index_width` in place, and return it.
 
-    scipy's own choice depends on how a matrix came about. One choice is half the memory, and kernels are
-    compiled once.
+    scipy's choice depends on how a matrix was made. One choice halves the memory and compiles kernels once.
     """
     width = index_width(matrix)
     matrix.indices = matrix.indices.astype(width, copy=False)
@@ -91,10 +90,10 @@ def narrowed(matrix: sp.csr_array) -> sp.csr_array:
 
 
 def entry_blocks(matrix: sp.csr_array, size: int = BLOCK) -> Iterator[slice]:
-    """Ranges of rows that cover the matrix, each of at most `size` rows and entries, or of one row."""
+    """Yield ranges of rows that cover the matrix, each with at most `size` rows and entries, or one row."""
     indptr, rows, first = matrix.indptr, matrix.shape[0], 0
     while first < rows:
-        # Compared as what they are: of another type, numpy would copy all of indptr.
+        # In indptr's own type: numpy would copy an array of another type to search in it.
         most = np.minimum(int(indptr[first]) + size, np.iinfo(indptr.dtype).max).astype(indptr.dtype)
         end = int(np.searchsorted(indptr, most, side="right")) - 1
         end = min(max(end, first + 1), first + size, rows)
@@ -103,16 +102,16 @@ def entry_blocks(matrix: sp.csr_array, size: int = BLOCK) -> Iterator[slice]:
 
 
 def row_of(matrix: sp.csr_array, row: int) -> npt.NDArray[np.int64]:
-    """The columns of one row's entries."""
+    """Return the columns of the entries of one row."""
     return np.asarray(matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]], dtype=np.int64)
 
 
 def places_of(matrix: sp.csr_array, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """(P,) where among the entries of a sorted matrix each (row, column) of (P, 2) is; -1 if it is not there."""
+    """Return (P,) the position of each (row, column) among the entries of a sorted matrix, -1 if it has none."""
     sources, targets = pairs[:, 0], pairs[:, 1]
     low, end = matrix.indptr[sources].astype(np.int64), matrix.indptr[sources + 1].astype(np.int64)
     high = end
-    # Binary search in all rows at once; when an interval is empty it stays as it is.
+    # Binary search in all rows at once; an empty interval stays as it is.
     for _ in range(int((end - low).max(initial=0)).bit_length()):
         middle = (low + high) // 2
         below = low < high

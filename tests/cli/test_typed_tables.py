@@ -38,7 +38,7 @@ def shop(folder):
 def test_from_tables_to_answers(glace, shop):
     assert "of user" in glace("info", *FILES, *TITLES)
     shown = glace(*FIT, "-o", "m.glace", "--encoder", "user=mlp:layers=8")
-    assert "ids that are not of one type only; nodes are called TYPE:ID: 30" in shown
+    assert "ids that occur in several types; nodes are called TYPE:ID: 30" in shown
     assert "40 user with 2 dense attributes" in shown
     model = load("m.glace")
     assert model.encoder == "mlp;user=mlp:layers=8"

@@ -185,6 +185,12 @@ def test_the_fingerprint_tells_ids_apart_and_not_slices_from_copies():
 
 def test_words():
     assert repr(make()) == "Graph(5 nodes, 2 undirected edges, no attributes)"
+    types = Categories.of(list("aabbb"))
+    labelled = make(labels=Categories.of(["x", "y", "x", "", "x"]), node_types=types)
+    assert repr(labelled) == "Graph(5 nodes, 2 undirected edges, no attributes, 2 node types, 2 labels)"
+    shown = labelled._repr_html_()
+    assert "<li>2 undirected edges</li>" in shown
+    assert "<li>self-loops, dropped: 1</li>" in shown
     assert repr(make(directed=True, attributes=sp.eye_array(5))).endswith("3 directed edges, 5 sparse attributes)")
     assert make().cleaning_report.lines() == [
         "repeated edges, weights added: 1",

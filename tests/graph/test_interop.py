@@ -1,3 +1,4 @@
+import warnings
 from types import SimpleNamespace
 
 import networkx as nx
@@ -8,6 +9,10 @@ import torch
 
 from glace.errors import InputError
 from glace.graph.interop import from_networkx, from_pyg
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # the library uses what torch deprecates
+    from torch_geometric.data import HeteroData
 
 
 def test_networkx_gives_ids_weights_vectors_and_labels():
@@ -107,7 +112,7 @@ def test_pyg_node_count_may_be_absent_or_beyond_the_edges():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (SimpleNamespace(), "with an edge_index, not SimpleNamespace"),
+        (SimpleNamespace(), "with an edge_index, or a HeteroData, not SimpleNamespace"),
         (pyg(edge_index=torch.zeros(3, 2, dtype=torch.long)), r"shape \(2, E\), but has \(3, 2\)"),
         (pyg(edge_attr=torch.ones(3, 2)), r"edge_attr has the shape \(3, 2\)"),
         (pyg(y=torch.ones(3, 2)), r"y must be one integer class a node, but is float32 of shape \(3, 2\)"),
@@ -119,3 +124,63 @@ def test_pyg_node_count_may_be_absent_or_beyond_the_edges():
 def test_pyg_data_that_do_not_fit(data, message):
     with pytest.raises(InputError, match=message):
         from_pyg(data)
+
+
+def hetero():
+    data = HeteroData()
+    data["paper"].x = torch.eye(3)
+    data["author"].x = torch.eye(2, 4).to_sparse()
+    data["venue"].num_nodes = 2
+    data["author", "writes", "paper"].edge_index = torch.tensor([[0, 0, 1], [0, 1, 2]])
+    data["author", "reviews", "paper"].edge_index = torch.tensor([[0], [1]])
+    data["author", "reviews", "paper"].edge_weight = torch.tensor([3.0])
+    data["paper", "in", "venue"].edge_index = torch.tensor([[0, 2], [1, 0]])
+    data["paper"].y = torch.tensor([1, 0, -1])
+    return data
+
+
+def changed(name, key, value):
+    data = hetero()
+    data[name][key] = value
+    return data
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_hetero_data_keep_the_attributes_of_each_type_and_add_up_relations():
+    graph = from_pyg(hetero(), directed=True)
+    assert list(graph.ids) == ["paper:0", "paper:1", "paper:2", "author:0", "author:1", "venue:0", "venue:1"]
+    assert list(graph.node_types) == ["paper"] * 3 + ["author"] * 2 + ["venue"] * 2
+    author, paper, venue = graph.by_type().types
+    assert (author.name, author.width, author.sparse) == ("author", 4, True)
+    assert (paper.name, paper.width, paper.sparse) == ("paper", 3, False)
+    assert (venue.name, venue.width) == ("venue", None)
+    np.testing.assert_array_equal(paper.attributes, np.eye(3))
+    assert list(graph.labels) == ["1", "0", None, None, None, None, None]
+    edges, weights = graph.edges_and_weights()
+    assert edges.tolist() == [[0, 6], [2, 5], [3, 0], [3, 1], [4, 2]]
+    assert weights.tolist() == [1, 1, 1, 4, 1], "an author who writes and reviews a paper has one edge to it"
+    assert from_pyg(hetero()).num_edges == 5
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_labels_of_several_types_are_named_by_type():
+    graph = from_pyg(changed("author", "y", torch.tensor([1, 1])))
+    assert list(graph.labels)[:5] == ["paper:1", "paper:0", None, "author:1", "author:1"]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("reader", "age", torch.ones(2)), r"'reader' has neither x nor num_nodes; set data\['reader'\].num_nodes"),
+        (("author", "y", torch.tensor([1])), "y of node type 'author' has 1 classes for 2 nodes"),
+        (
+            (("author", "writes", "paper"), "edge_index", torch.tensor([[0], [3]])),
+            "node 3, but there are 3 nodes",
+        ),
+        ((("author", "writes", "paper"), "edge_index", torch.tensor([0, 3])), r"shape \(2, E\), but has \(2,\)"),
+    ],
+)
+def test_hetero_data_that_do_not_fit(change, message):
+    with pytest.raises(InputError, match=message):
+        from_pyg(changed(*change))

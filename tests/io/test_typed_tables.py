@@ -101,7 +101,7 @@ def test_types_may_have_ids_in_common():
         ["item:1", "user:2"],
         ["item:3", "user:1"],
     ]
-    assert "ids that are not of one type only; nodes are called TYPE:ID: 2" in graph.cleaning_report.lines()
+    assert "ids that occur in several types; nodes are called TYPE:ID: 2" in graph.cleaning_report.lines()
     assert graph.cleaning_report.nodes_only_in_attributes == 1
     names = pd.DataFrame({"id": ["x", "y"], "age": [30, 40]})
     two_kinds = {("user", "item"): pd.DataFrame({"source": ["x", "y"], "target": [3, 1]})}

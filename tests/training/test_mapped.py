@@ -70,12 +70,16 @@ def test_edges_it_holds_out_itself_are_told_from_others(planted, tmp_path):
     assert link_prediction(model.embedding_, test).auc > 0.75
 
 
-def test_weights_decide_on_a_mapped_graph_too(tmp_path):
-    graph = glace.datasets.planted(200, communities=4, attributes=60, words=8)
+@pytest.mark.parametrize("directed", [False, True])
+def test_memory_and_disk_hold_out_and_draw_the_same_and_so_train_the_same_model(tmp_path, directed):
+    graph = glace.datasets.planted(200, communities=4, attributes=60, words=8, directed=directed)
     pairs = graph.edges()
-    weighted = glace.from_arrays(pairs, graph.attributes, weights=1.0 + pairs[:, 0] % 5)
-    model = estimator(max_steps=120).fit(folder_of(weighted, tmp_path / "g.graph"))
-    assert model.history_.best.auc > 0.75
+    weighted = graph.with_edges(pairs, 1.0 + pairs[:, 0] % 5)
+    here = estimator(max_steps=120, negative_power=0.75).fit(weighted)
+    there = estimator(max_steps=120, negative_power=0.75).fit(folder_of(weighted, tmp_path / "g.graph"))
+    assert here.history_.best.auc > 0.75
+    assert here.history_.validation_points == there.history_.validation_points
+    np.testing.assert_array_equal(here.embedding_.mean, there.embedding_.mean)
 
 
 @pytest.mark.parametrize("auto", [False, True])

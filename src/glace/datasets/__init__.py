@@ -2,7 +2,7 @@
 
 >>> from glace import datasets
 >>> datasets.load("wordnet-nouns")  # doctest: +ELLIPSIS
-Graph(... nodes, ... undirected edges, ... sparse attributes)
+Graph(... nodes, ... undirected edges, ... sparse attributes...)
 """
 
 from glace.datasets.builders.build import build

@@ -1,49 +1,86 @@
-"""Arrays to a Graph: an edge list of node numbers, or a sparse adjacency."""
+"""Graphs from arrays: an edge list of node numbers, or a sparse adjacency."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from glace.categories import Categories
+from glace.categories import Categories, CategoryColumn
 from glace.errors import InputError
 from glace.graph.graph import Graph, build
 from glace.graph.node_types import NodeType
-from glace.ids import NodeIds
+from glace.ids import IdColumn, NodeIds
 from glace.sparse import check_sparse
 
-# Node numbers this far beyond the number of edges are ids of another kind; taking 10^12 for a node
-# number would ask for terabytes.
+Attributes: TypeAlias = npt.NDArray[Any] | Sequence[Sequence[float]] | sp.sparray
+"""An (n, D) matrix of numbers."""
+
+# Node numbers this far beyond the number of edges are ids; 10^12 as a node number would need terabytes.
 LARGEST_WITHOUT_IDS = 1_000_000
 NUMBERS_PER_EDGE = 1_000
 
 
 def from_arrays(
-    edges: Any,
-    attributes: Any = None,
+    edges: npt.ArrayLike | sp.sparray,
+    attributes: Attributes | Mapping[str, Attributes] | None = None,
     *,
-    weights: Any = None,
-    ids: Any = None,
-    labels: Any = None,
-    node_types: Any = None,
+    weights: npt.ArrayLike | None = None,
+    ids: IdColumn | None = None,
+    labels: CategoryColumn | None = None,
+    node_types: CategoryColumn | None = None,
     directed: bool = False,
 ) -> Graph:
-    """A graph from node numbers: the k-th id, attribute row, label and type belong to node k.
+    """Make a graph from arrays: row k of the attributes, the k-th id, label and type belong to node k.
 
-    `edges` is (E, 2) integers, (source, target) in each row, with (E,) `weights` above 0 (1 if not
-    given), or a square scipy sparse adjacency whose data are the weights. `attributes` is (n, D), dense
-    or sparse; or, where types have attributes of their own, a dict of such matrices by type, whose k-th row belongs to
-    the k-th node of the type. Without `ids` the nodes are called 0 to n - 1.
+    Parameters
+    ----------
+    edges
+        (E, 2) integer node numbers, source and target, or a square scipy sparse adjacency whose data are the weights.
+        The weights of repeated edges are added and self-loops are dropped; `Graph.cleaning_report` counts both.
+    attributes
+        (n, D) matrix, dense or scipy sparse; or a dict of one such matrix per node type, whose rows belong to the nodes
+        of the type in their order. Types that are not in the dict have no attributes.
+    weights
+        (E,) weights above 0; 1 by default.
+    ids
+        One string or integer per node; 0 to n - 1 by default.
+    labels
+        One class per node; None, NaN or "" for none.
+    node_types
+        One node type per node.
+    directed
+        Whether edges have a direction. If not, an edge listed in both directions is one edge of the larger weight.
+
+    Returns
+    -------
+    Graph
+        The checked graph.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit together; the message names the row.
+
+    Examples
+    --------
+    >>> import glace, numpy as np
+    >>> glace.from_arrays([[0, 1], [1, 2]], np.eye(3), ids=["a", "b", "c"])
+    Graph(3 nodes, 2 undirected edges, 3 dense attributes)
     """
     pairs, values, size = _edges(edges, weights)
     categories = _categories(node_types)
-    types = _by_type(attributes, categories) if isinstance(attributes, Mapping) else None
-    names = NodeIds(ids) if ids is not None else NodeIds.numbered(_count(pairs, size, types, attributes))
-    if types is None and attributes is not None:
-        _rows(attributes)
-        types = [NodeType("", len(names), attributes)]
+    if isinstance(attributes, Mapping):
+        types = _by_type(attributes, categories)
+    elif attributes is not None:
+        types = [NodeType("", _rows(attributes), attributes)]
+    else:
+        types = []
+    if ids is not None:
+        names = NodeIds(ids)
+    else:
+        names = NodeIds.numbered(sum(each.count for each in types) if types else _count(pairs, size))
     if size is not None and size != len(names):
         raise InputError(f"the adjacency is for {size:,} nodes, but there are {len(names):,}; give one row a node")
     _check_range(pairs, len(names))
@@ -58,7 +95,7 @@ def from_arrays(
     )
 
 
-def _by_type(matrices: Mapping[str, Any], types: Categories | None) -> list[NodeType]:
+def _by_type(matrices: Mapping[str, Attributes], types: Categories | None) -> list[NodeType]:
     """Return the attributes of each type; a type that is not named has none."""
     if types is None or (types.codes < 0).any():
         raise InputError("attributes by type need node_types, one for each node")
@@ -75,28 +112,31 @@ def _by_type(matrices: Mapping[str, Any], types: Categories | None) -> list[Node
     return found
 
 
-def edges_of(adjacency: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """(E, 2) node numbers and (E,) weights of a sparse matrix; a stored zero is no edge."""
+def edges_of(adjacency: sp.sparray) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return (E, 2) node numbers and (E,) weights of a sparse matrix; a stored zero is no edge."""
     coo = sp.coo_array(adjacency)
     kept = coo.data != 0
     return np.column_stack([coo.row, coo.col])[kept], coo.data[kept]
 
 
-def _edges(edges: Any, weights: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any], int | None]:
-    """Pairs, weights, and the number of nodes where the edges themselves say it."""
+def _edges(
+    edges: npt.ArrayLike | sp.sparray, weights: npt.ArrayLike | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], int | None]:
+    """Return pairs, weights and, for an adjacency matrix, the number of nodes."""
     if not sp.issparse(edges):
         pairs = _checked_pairs(edges)
         return pairs, _checked_weights(weights, len(pairs)), None
-    if edges.ndim != 2 or edges.shape[0] != edges.shape[1]:
-        raise InputError(f"an adjacency must be square, but has the shape {edges.shape}")
+    adjacency: sp.sparray = edges
+    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        raise InputError(f"an adjacency must be square, but has the shape {adjacency.shape}")
     if weights is not None:
         raise InputError("the data of a sparse adjacency are the weights; leave out weights=, or give an edge list")
-    check_sparse(edges, "an adjacency")
-    pairs, data = edges_of(edges)
-    return pairs, _checked_weights(data, len(pairs)), int(edges.shape[0])
+    check_sparse(adjacency, "an adjacency")
+    pairs, data = edges_of(adjacency)
+    return pairs, _checked_weights(data, len(pairs)), int(adjacency.shape[0])
 
 
-def _checked_pairs(edges: Any) -> npt.NDArray[Any]:
+def _checked_pairs(edges: npt.ArrayLike) -> npt.NDArray[Any]:
     try:
         pairs = np.asarray(edges)
     except ValueError as problem:
@@ -117,13 +157,13 @@ def _checked_pairs(edges: Any) -> npt.NDArray[Any]:
 
 
 def _first_not_whole(pairs: npt.NDArray[Any]) -> int:
-    """The row that shows best why edges are refused: one with a fraction, else the first."""
+    """Return the first row with a fraction, or 0: it shows why the edges are refused."""
     if pairs.dtype.kind != "f":
         return 0
     return int(np.argmax((pairs != np.floor(pairs)).any(axis=1)))
 
 
-def _checked_weights(weights: Any, count: int) -> npt.NDArray[Any]:
+def _checked_weights(weights: npt.ArrayLike | None, count: int) -> npt.NDArray[Any]:
     if weights is None:
         return np.ones(count, dtype=np.float32)
     values = np.asarray(weights)
@@ -131,15 +171,12 @@ def _checked_weights(weights: Any, count: int) -> npt.NDArray[Any]:
         raise InputError(f"weights have the shape {values.shape} for {count:,} edges; give one number an edge")
     if values.dtype.kind not in "biuf":
         raise InputError(f"weights must be numbers, but are {values.dtype}")
-    # Left at their own precision: build validation_points for what a 32-bit float cannot hold and names it.
+    # Keeps the precision: `build` names weights that a 32-bit float cannot hold.
     return values.astype(np.float64) if values.dtype.kind != "f" else values
 
 
-def _count(pairs: npt.NDArray[Any], size: int | None, types: list[NodeType] | None, attributes: Any) -> int:
-    if types is not None:
-        return sum(each.count for each in types)
-    if attributes is not None:
-        return _rows(attributes)
+def _count(pairs: npt.NDArray[Any], size: int | None) -> int:
+    """Return the number of nodes of an adjacency or, for an edge list, one more than the largest node number."""
     if size is not None:
         return size
     largest = int(pairs.max(initial=-1))
@@ -152,9 +189,9 @@ def _count(pairs: npt.NDArray[Any], size: int | None, types: list[NodeType] | No
     return largest + 1
 
 
-def _rows(attributes: Any) -> int:
+def _rows(attributes: Attributes) -> int:
     try:
-        shape = attributes.shape if sp.issparse(attributes) else np.shape(attributes)
+        shape = np.shape(attributes)  # of a sparse matrix, too
     except ValueError as problem:
         raise InputError(f"attributes must have rows of one length: {problem}") from problem
     if len(shape) != 2:
@@ -172,7 +209,7 @@ def _check_range(pairs: npt.NDArray[Any], count: int) -> None:
         )
 
 
-def _categories(values: Any) -> Categories | None:
+def _categories(values: CategoryColumn | Categories | None) -> Categories | None:
     if values is None or isinstance(values, Categories):
         return values
     return Categories.of(values)

@@ -1,4 +1,4 @@
-"""Attributes checked at the door: finite float32 numbers, CSR or dense, one row a node; or a matrix for each type."""
+"""Checks of attributes: finite float32 numbers, CSR or dense, one row per node."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from glace.errors import InputError
 from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
-from glace.sparse import check_sparse, narrowed, read_only
+from glace.sparse import Matrix, check_sparse, narrowed, read_only
 
 
 def checked_type(node_type: NodeType, ids: NodeIds | None) -> NodeType:
@@ -26,15 +26,15 @@ def checked_type(node_type: NodeType, ids: NodeIds | None) -> NodeType:
     return replace(node_type, attributes=read_only(matrix))
 
 
-def checked_matrix(attributes: Any, ids: NodeIds | None = None, first: int = 0) -> Any:
-    """Any matrix of numbers as float32 CSR or dense; a value that is not finite raises, naming its row.
+def checked_matrix(attributes: object, ids: NodeIds | None = None, first: int = 0) -> Matrix:
+    """Return a matrix of numbers as float32, CSR or dense; InputError for a value that is not finite.
 
-    Of more rows than these, `first` come before.
+    The message names the node of the row if `ids` are given; `first` rows precede these.
     """
     matrix = _as_float32(attributes)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise InputError(f"attributes must be a table of rows and columns, but have the shape {matrix.shape}")
-    values = matrix.data if sp.issparse(matrix) else matrix
+    values = matrix if isinstance(matrix, np.ndarray) else matrix.data
     if not np.isfinite(values).all():
         row = _first_bad_row(matrix)
         name = f"row {first + row + 1}"
@@ -44,34 +44,34 @@ def checked_matrix(attributes: Any, ids: NodeIds | None = None, first: int = 0) 
     return matrix
 
 
-def _as_float32(attributes: Any) -> Any:
+def _as_float32(attributes: Any) -> Matrix:
     if np.iscomplexobj(attributes):
         raise InputError("attributes must be real numbers, but are complex; give their parts as columns")
     if sp.issparse(attributes):
         check_sparse(attributes, "attributes")
     try:
-        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite and is named below
+        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite and is refused later
             if sp.issparse(attributes):
                 matrix = sp.csr_array(attributes, dtype=np.float32, copy=True)
-                matrix.prune()  # what is stored beyond the last row is no entry
+                matrix.prune()  # drops what is stored beyond the last row
                 matrix.sum_duplicates()
-                matrix.eliminate_zeros()  # else a row of stored zeros would not count as empty
+                matrix.eliminate_zeros()  # so that a row of stored zeros counts as empty
                 return narrowed(matrix)
-            # By rows, as all that follows goes: a frame gives columns, and products would copy them in every step.
+            # In row order: data frames have column order, which every product would copy.
             dense = np.array(attributes, dtype=np.float32, order="C")
-            dense += 0  # makes -0 to 0: equal attributes must have equal bytes, and so one fingerprint
+            dense += 0  # turns -0 into 0, so that equal attributes have equal bytes and one fingerprint
             return dense
     except (TypeError, ValueError) as problem:
         raise InputError(f"attributes must be numbers: {problem}") from problem
 
 
-def _first_bad_row(matrix: Any) -> int:
-    if sp.issparse(matrix):
-        entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
-        return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-    return int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+def _first_bad_row(matrix: Matrix) -> int:
+    if isinstance(matrix, np.ndarray):
+        return int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+    entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+    return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
 
 
-def _bad_value(matrix: Any, row: int) -> float:
-    values = matrix.data[slice(*matrix.indptr[row : row + 2])] if sp.issparse(matrix) else matrix[row]
+def _bad_value(matrix: Matrix, row: int) -> float:
+    values = matrix[row] if isinstance(matrix, np.ndarray) else matrix.data[slice(*matrix.indptr[row : row + 2])]
     return float(values[~np.isfinite(values)][0])

@@ -1,6 +1,7 @@
-"""The graph every stage works on: edges, attributes, ids, labels, checked once when made."""
+"""The graph that every stage works on: edges, attributes, ids and labels, checked once when it is made."""
 
 import hashlib
+import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -22,16 +23,16 @@ from glace.sparse import Matrix, bad_weights, matrix_arrays, narrowed, places_of
 
 @dataclass(frozen=True)
 class CleaningReport:
-    """What was found and treated while a graph was made; every number counts one kind of thing."""
+    """How many irregularities of each kind were found, and treated, while a graph was made."""
 
     duplicate_edges: int = 0
-    """Rows that named an edge again; their weights were added."""
+    """Rows that list an edge again; their weights were added."""
     unequal_directions: int = 0
     """Edges of an undirected graph listed both ways with unequal weights; the larger one was kept."""
     self_loops: int = 0
     """Edges from a node to itself; dropped."""
     isolated_nodes: int = 0
-    """Nodes without an edge; kept, they get their Gaussian from their attributes."""
+    """Nodes without an edge; kept, their Gaussian comes from their attributes."""
     empty_attribute_rows: int = 0
     """Nodes whose attributes are all zero; kept, the encoder sees only its bias."""
     nodes_only_in_edges: int = 0
@@ -39,20 +40,20 @@ class CleaningReport:
     nodes_only_in_attributes: int = 0
     """Nodes of the attribute table that no edge names; kept, isolated."""
     shared_ids: int = 0
-    """Ids that nodes of two types have; all nodes are then called TYPE:ID."""
+    """Ids that occur in two node types; all nodes are then called TYPE:ID."""
     missing_values: int = 0
-    """Cells of mixed columns that are empty; a number is then the mean, any other one adds nothing to its row."""
+    """Empty cells of mixed columns: a number is replaced by the mean, any other adds nothing to its row."""
     unknown_values: int = 0
-    """Categories that a pipeline from elsewhere does not know; they add nothing to their rows."""
+    """Categories that the given pipeline does not know; they add nothing to their rows."""
     distinct_columns: int = 0
-    """Columns of categories in which no two nodes have the same; kept, but new nodes cannot share them either."""
+    """Columns of categories in which every node has its own; kept, but new nodes cannot share them."""
 
     def lines(self) -> list[str]:
-        """One readable line for each kind that occurred."""
-        return [f"{_SAID[each.name]}: {count:,}" for each in fields(self) if (count := getattr(self, each.name))]
+        """Return one readable line for each kind that occurred."""
+        return [f"{_TEXTS[each.name]}: {count:,}" for each in fields(self) if (count := getattr(self, each.name))]
 
 
-_SAID = {
+_TEXTS = {
     "duplicate_edges": "repeated edges, weights added",
     "unequal_directions": "edges listed both ways with unequal weights, larger kept",
     "self_loops": "self-loops, dropped",
@@ -60,7 +61,7 @@ _SAID = {
     "empty_attribute_rows": "nodes without attributes, kept",
     "nodes_only_in_edges": "nodes only in the edges, given no attributes",
     "nodes_only_in_attributes": "nodes only in the attributes, kept without edges",
-    "shared_ids": "ids that are not of one type only; nodes are called TYPE:ID",
+    "shared_ids": "ids that occur in several types; nodes are called TYPE:ID",
     "missing_values": "missing values of attributes, taken as unknown",
     "unknown_values": "categories never seen in training, taken as unknown",
     "distinct_columns": "columns of categories in which no two nodes are alike, of little use",
@@ -69,19 +70,48 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Mapped:
-    """What is known of a graph whose arrays are mapped from files, and would else be worked out in memory."""
+    """Precomputed facts of a graph whose arrays are mapped from files."""
 
     fingerprint: str | None = None
+    """What `Graph.fingerprint` returns, if it is stored."""
     neighbors: sp.csr_array | None = None
-    """The neighbours of each node whichever way edges point; that of a directed graph, see `neighborhoods`."""
+    """What `Graph.neighborhoods` returns, for a directed graph."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
-    """An immutable attributed graph of n nodes; make one with the functions of `glace.graph`.
+    """An immutable graph of n nodes with attributes, ids, labels and node types.
 
-    `adjacency` is (n, n) CSR, float32 weights above 0, sorted, without self-loops; an undirected edge
-    stands in it in both directions. `node_attributes` has the attributes of each node type.
+    Make one with `from_arrays`, `from_tables`, `read_tables`, `from_networkx`, `from_pyg` or `datasets.load`.
+
+    Parameters
+    ----------
+    adjacency
+        (n, n) CSR of float32 weights above 0, sorted, without self-loops; an undirected edge is stored in both
+        directions.
+    node_attributes
+        Attributes of the T >= 1 node types; `attributes` is the matrix of a graph with one type.
+    ids
+        The id of each node, a string or an integer.
+    directed
+        Whether edges have a direction.
+    labels
+        The class of each node, if known.
+    node_types
+        The type of each node, if nodes have types; types may share the columns of one attribute matrix.
+    cleaning_report
+        What was found and treated while the graph was made from data.
+    mapped
+        Set if the arrays are mapped from files; whatever needs all of them then works in blocks.
+
+    Examples
+    --------
+    >>> import glace
+    >>> graph = glace.from_arrays([[0, 1], [1, 2]], ids=["a", "b", "c"], labels=["x", "y", "x"])
+    >>> graph
+    Graph(3 nodes, 2 undirected edges, no attributes, 2 labels)
+    >>> graph.edges().tolist()
+    [[0, 1], [1, 2]]
     """
 
     adjacency: sp.csr_array
@@ -91,13 +121,23 @@ class Graph:
     labels: Categories | None = None
     node_types: Categories | None = None
     cleaning_report: CleaningReport = field(default_factory=CleaningReport)
-    """What was treated while this graph was made from data; nothing in a graph made from another one."""
     mapped: Mapped | None = None
-    """Set where the arrays are mapped from files: what needs all of them is then done in blocks."""
 
     def __repr__(self) -> str:
+        return f"Graph({', '.join(self._facts())})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of facts, which notebooks show."""
+        facts = [*self._facts(), *self.cleaning_report.lines()]
+        rows = "".join(f"<li>{html.escape(fact)}</li>" for fact in facts)
+        return f"<b>Graph</b><ul>{rows}</ul>"
+
+    def _facts(self) -> list[str]:
         kind = "directed" if self.directed else "undirected"
-        return f"Graph({self.num_nodes:,} nodes, {self.num_edges:,} {kind} edges, {self.attribute_text})"
+        facts = [f"{self.num_nodes:,} nodes", f"{self.num_edges:,} {kind} edges", self.attribute_text]
+        if self.node_types is not None and len(self.node_attributes.types) == 1:
+            facts.append(f"{len(self.node_types.names):,} node types")
+        return facts if self.labels is None else [*facts, f"{len(self.labels.names):,} labels"]
 
     @property
     def num_nodes(self) -> int:
@@ -145,7 +185,7 @@ class Graph:
 
     @property
     def attribute_text(self) -> str:
-        """Describe the attributes, such as "500 sparse attributes"."""
+        """Describes the attributes, such as "500 sparse attributes"."""
         types = self.node_attributes.types
         if types[0].name:
             return ", ".join(each.text() for each in types)
@@ -163,16 +203,37 @@ class Graph:
         return replace(self.with_types([only]), node_types=None)
 
     def with_types(self, types: Sequence[NodeType]) -> "Graph":
-        """Return the same nodes and edges with the attributes of these types: as many as there are, or one."""
+        """Return the same nodes and edges with other attributes, by node type.
+
+        Parameters
+        ----------
+        types
+            As many types as there are, in the same order, or one that covers all nodes.
+
+        Returns
+        -------
+        Graph
+            The new graph.
+        """
         old, new = self.node_attributes.types, tuple(types)
         same = len(old) == len(new) and all(a.attributes is b.attributes for a, b in zip(old, new, strict=True))
         mapped = self.mapped if same or self.mapped is None else replace(self.mapped, fingerprint=None)
         return replace(self, node_attributes=self.node_attributes.with_types(new), mapped=mapped)
 
     def with_attributes(self, attributes: Matrix | None, feature_names: tuple[str, ...] | None = None) -> "Graph":
-        """Return the same graph with these (n, D) attributes, checked; None for no attributes.
+        """Return the same nodes and edges with these attributes; node types stay, but share the columns.
 
-        Node types stay, but share the columns.
+        Parameters
+        ----------
+        attributes
+            (n, D) numbers, dense or sparse; None for no attributes.
+        feature_names
+            Names of the D columns.
+
+        Returns
+        -------
+        Graph
+            The new graph.
         """
         given = NodeType("", self.num_nodes, attributes, feature_names)
         return self.with_types([checked_type(given, self.ids)])
@@ -182,45 +243,127 @@ class Graph:
         return self.with_types([NodeType("", self.num_nodes)])
 
     def edges(self) -> npt.NDArray[np.int64]:
-        """(E, 2) node numbers, each edge once: (source, target), or (smaller, larger) if undirected."""
+        """Return (E, 2) node numbers, each edge once: (source, target), or (smaller, larger) if undirected."""
         return self.edges_and_weights()[0]
 
     def edges_and_weights(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """The edges as in `edges`, and their weights (E,)."""
+        """Return the edges as `edges` does, and their (E,) weights."""
         coo = self.adjacency.tocoo()
         pairs = np.column_stack([coo.row, coo.col]).astype(np.int64)
         keep = slice(None) if self.directed else pairs[:, 0] < pairs[:, 1]
         return pairs[keep], coo.data[keep]
 
     def has_edges(self, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """(P,) whether each pair (source, target) of node numbers is an edge."""
+        """Look up which pairs of nodes are edges.
+
+        Parameters
+        ----------
+        pairs
+            (P, 2) node numbers, source and target.
+
+        Returns
+        -------
+        ndarray
+            (P,) True for each pair that is an edge.
+        """
         return np.asarray(places_of(self.adjacency, pairs) >= 0)
 
     def with_edges(self, pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating]) -> "Graph":
-        """The same nodes with these edges (each once, as `edges` gives them) in place of the old ones."""
+        """Return the same nodes with other edges.
+
+        Parameters
+        ----------
+        pairs
+            (E, 2) node numbers, each edge once, as `edges` returns them.
+        weights
+            (E,) weights above 0.
+
+        Returns
+        -------
+        Graph
+            The new graph, in memory.
+        """
         adjacency = adjacency_of(pairs, weights, self.num_nodes, self.directed)
         return replace(self, adjacency=adjacency, cleaning_report=CleaningReport(), mapped=None)
 
     def known_edges(self, symmetric: bool) -> sp.csr_array:
-        """(n, n) CSR of the pairs that are no missing edges: by a symmetric measure, whichever way an edge points."""
+        """Return the pairs that a search for missing edges must skip.
+
+        Parameters
+        ----------
+        symmetric
+            Whether the dissimilarity is symmetric, so that an edge is known in both directions.
+
+        Returns
+        -------
+        csr_array
+            (n, n) with an entry for each such pair.
+        """
         return self.neighborhoods() if symmetric else self.adjacency
 
     def has_label(self, name: str) -> npt.NDArray[np.bool_]:
-        """(n,) whether a node's label is this one; a label that no node can have raises."""
-        return _of_category(self.labels, name, "label")
+        """Return which nodes have a label.
+
+        Parameters
+        ----------
+        name
+            The label; one that no node can have raises InputError.
+
+        Returns
+        -------
+        ndarray
+            (n,) True for each node with this label.
+        """
+        return _in_category(self.labels, name, "label")
 
     def has_type(self, name: str) -> npt.NDArray[np.bool_]:
-        """(n,) whether a node is of this type; a type that no node can have raises."""
-        return _of_category(self.node_types, name, "type")
+        """Return which nodes are of a node type.
+
+        Parameters
+        ----------
+        name
+            The node type; one that no node can have raises InputError.
+
+        Returns
+        -------
+        ndarray
+            (n,) True for each node of this type.
+        """
+        return _in_category(self.node_types, name, "type")
 
     def among(self, label: str | None, node_type: str | None) -> npt.NDArray[np.bool_] | None:
-        """(n,) whether a node has this label and this type, where they are given; None where neither is."""
-        asked = [] if label is None else [self.has_label(label)]
-        asked += [] if node_type is None else [self.has_type(node_type)]
-        return np.logical_and.reduce(asked) if asked else None
+        """Return which nodes have a label and a node type.
+
+        Parameters
+        ----------
+        label
+            The label to have; None for any.
+        node_type
+            The node type to have; None for any.
+
+        Returns
+        -------
+        ndarray or None
+            (n,) True for each such node; None if neither is given.
+        """
+        masks = [] if label is None else [self.has_label(label)]
+        masks += [] if node_type is None else [self.has_type(node_type)]
+        return np.logical_and.reduce(masks) if masks else None
 
     def joined_types(self, symmetric: bool) -> npt.NDArray[np.bool_] | None:
-        """(T + 1, T + 1) whether edges lead from a type to another, nodes without one last; None without types."""
+        """Return between which node types there are edges.
+
+        Parameters
+        ----------
+        symmetric
+            Whether an edge counts in both directions.
+
+        Returns
+        -------
+        ndarray or None
+            (T + 1, T + 1) True where an edge leads from one type to another, nodes without a type last; None without
+            node types.
+        """
         joined = self._joined_types
         return joined | joined.T if symmetric and joined is not None else joined
 
@@ -229,7 +372,7 @@ class Graph:
         return None if self.node_types is None else self.node_types.joined(self.adjacency)
 
     def neighborhoods(self) -> sp.csr_array:
-        """(n, n) CSR of the neighbours of each node, whichever way an edge points; two directions add up."""
+        """Return (n, n) CSR of each node's neighbours, whichever way edges point; two directions add up."""
         if not self.directed:
             return self.adjacency
         stored = self.mapped and self.mapped.neighbors
@@ -240,14 +383,25 @@ class Graph:
         return sp.csr_array(self.adjacency + self.adjacency.T)
 
     def in_id_order(self) -> tuple["Graph", npt.NDArray[np.int64] | None]:
-        """The graph with its nodes sorted by id, and the positions that bring them back; (self, None) if sorted."""
+        """Return the graph with its nodes sorted by id, and the positions that undo it; None if they are sorted."""
         if self.ids.ascend():
             return self, None
         order = np.argsort(self.ids.to_numpy(), kind="stable")
         return self.take(order), np.argsort(order)
 
     def take(self, nodes: npt.NDArray[np.integer]) -> "Graph":
-        """The graph of these nodes, in that order, with the edges among them."""
+        """Return the subgraph of some nodes.
+
+        Parameters
+        ----------
+        nodes
+            Node numbers, in the order of the new graph.
+
+        Returns
+        -------
+        Graph
+            These nodes and the edges among them, in memory.
+        """
         adjacency = sp.csr_array(self.adjacency[nodes][:, nodes])
         adjacency.sort_indices()
         attributes = self.node_attributes.take(nodes.astype(np.int64, copy=False))
@@ -265,7 +419,7 @@ class Graph:
         )
 
     def fingerprint(self) -> str:
-        """SHA-256 of all that training can see: edges, weights, direction, attributes, ids, types."""
+        """Return the SHA-256 of everything training can see: edges, weights, direction, attributes, ids, types."""
         if self.mapped and self.mapped.fingerprint:
             return self.mapped.fingerprint
         facts = {
@@ -278,7 +432,7 @@ class Graph:
         digest = hashlib.sha256(json.dumps(facts).encode())
         for array in (*matrix_arrays(self.adjacency), *self.node_attributes.arrays()):
             for block in row_blocks(array):
-                # The width of an index depends on the size of a matrix and, in scipy, on how it came about.
+                # The width of an index depends on the size of a matrix and, in scipy, on how it was made.
                 wide = block.astype(np.int64) if block.dtype.kind == "i" else block
                 digest.update(np.ascontiguousarray(wide).data)
         for part in self.ids.contents():
@@ -288,7 +442,7 @@ class Graph:
         return digest.hexdigest()
 
 
-def _of_category(categories: Categories | None, name: str, what: str) -> npt.NDArray[np.bool_]:
+def _in_category(categories: Categories | None, name: str, what: str) -> npt.NDArray[np.bool_]:
     if categories is None:
         raise InputError(f"no {what} {name!r}; the graph has none")
     return np.asarray(categories.codes == categories.code_of(name, what))
@@ -297,9 +451,9 @@ def _of_category(categories: Categories | None, name: str, what: str) -> npt.NDA
 def adjacency_of(
     pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating], num_nodes: int, directed: bool
 ) -> sp.csr_array:
-    """Read-only sorted CSR of distinct edges without self-loops; both directions if undirected.
+    """Return a read-only sorted CSR of edges without self-loops; an undirected edge is stored in both directions.
 
-    An undirected edge that is given in both directions is one edge, of the larger weight.
+    An undirected edge that is given in both directions has the larger of the two weights.
     """
     return _merged(pairs, weights, num_nodes, directed)[0]
 
@@ -307,7 +461,7 @@ def adjacency_of(
 def _merged(
     pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating], num_nodes: int, directed: bool
 ) -> tuple[sp.csr_array, CleaningReport]:
-    """`adjacency_of`, and how many edges were repeated or had unequal directions."""
+    """Return `adjacency_of`, and how many edges were repeated or had unequal directions."""
     matrix = summed_matrix(weights, (pairs[:, 0], pairs[:, 1]), (num_nodes, num_nodes))
     found = CleaningReport(duplicate_edges=len(pairs) - int(matrix.nnz))
     if not directed:
@@ -334,15 +488,15 @@ def summed_matrix(
 
 
 def _symmetric(matrix: sp.csr_array) -> tuple[sp.csr_array, int]:
-    """The larger of both directions of each edge, and how many edges have two that are unequal."""
+    """Return the larger of both directions of each edge, and how many edges have unequal ones."""
     larger, unequal = larger_of(matrix, sp.csr_array(matrix.T))
     return larger, unequal // 2
 
 
 def larger_of(matrix: sp.csr_array, reverse: sp.csr_array) -> tuple[sp.csr_array, int]:
-    """The larger of two entries, and how many places have two that are unequal."""
+    """Return the elementwise maximum, and the number of places where both have an entry and these are unequal."""
     larger = sp.csr_array(matrix.maximum(reverse))
-    # A place that only one of the two has is unequal as well, and is not meant.
+    # matrix != reverse also counts entries that only one of the two has.
     alone = 2 * int(larger.nnz) - int(matrix.nnz) - int(reverse.nnz)
     if alone == larger.nnz:
         return larger, 0
@@ -350,7 +504,7 @@ def larger_of(matrix: sp.csr_array, reverse: sp.csr_array) -> tuple[sp.csr_array
 
 
 def check_sums(adjacency: sp.csr_array) -> None:
-    """Raise unless the weights of repeated edges have finite sums."""
+    """Raise InputError unless the weights of repeated edges have finite sums."""
     if not np.isfinite(adjacency.data).all():
         raise InputError("the weights of a repeated edge add up to more than a 32-bit float holds; scale them")
 
@@ -420,7 +574,7 @@ def _checked_attributes(types: Sequence[NodeType], node_types: Categories | None
 
 
 def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integer], ids: NodeIds) -> None:
-    """Raise unless every weight is, as the 32-bit float it will be, a finite number above 0."""
+    """Raise InputError unless every weight, stored as a 32-bit float, is finite and above 0."""
     bad = bad_weights(weights)
     if bad.any():
         first = int(np.flatnonzero(bad)[0])

@@ -1,6 +1,7 @@
-"""Graphs of other libraries to a Graph; their objects bring what is needed, nothing is imported."""
+"""Graphs of networkx and PyTorch Geometric to a Graph; neither library is imported."""
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -9,19 +10,72 @@ import scipy.sparse as sp
 from glace.errors import InputError
 from glace.graph.arrays import from_arrays
 from glace.graph.graph import Graph
+from glace.ids import NodeId
+
+Array = npt.NDArray[Any]
+Attributes: TypeAlias = Array | sp.sparray
+
+
+class NetworkXGraph(Protocol):
+    """A `networkx.Graph`, or one of its subclasses."""
+
+    nodes: Any
+    edges: Any
+    is_directed: Callable[[], bool]
+
+
+class PyGData(Protocol):
+    """A `torch_geometric.data.Data`."""
+
+    edge_index: Any
+
+
+class PyGHeteroData(Protocol):
+    """A `torch_geometric.data.HeteroData`."""
+
+    node_types: list[str]
+    edge_types: list[tuple[str, str, str]]
+
+    def __getitem__(self, name: Any, /) -> Any:
+        """Return the store of a node type or of a relation type."""
 
 
 def from_networkx(
-    graph: Any, *, attributes: str | None = None, weight: str | None = "weight", label: str | None = None
+    graph: NetworkXGraph, *, attributes: str | None = None, weight: str | None = "weight", label: str | None = None
 ) -> Graph:
-    """A graph from networkx, directed if its class is; parallel edges of a multigraph add up.
+    """Make a graph from a networkx graph.
 
-    `attributes` names the node attribute that holds a node's vector, `label` the one that holds its
-    class, `weight` the edge attribute that holds its weight (1 where an edge has none).
+    Parameters
+    ----------
+    graph
+        Directed if its class is. Node ids must be all strings or all integers. The weights of parallel edges of a
+        multigraph are added.
+    attributes
+        Name of the node attribute that holds the node's vector; None for a graph without attributes.
+    weight
+        Name of the edge attribute that holds the weight; an edge without it has weight 1.
+    label
+        Name of the node attribute that holds the node's class.
+
+    Returns
+    -------
+    Graph
+        The nodes in the order of `graph.nodes`.
+
+    Raises
+    ------
+    InputError
+        If ids, vectors or weights do not fit; the message names the node or the edge.
+
+    Examples
+    --------
+    >>> import glace, networkx
+    >>> glace.from_networkx(networkx.karate_club_graph(), label="club")
+    Graph(34 nodes, 78 undirected edges, no attributes, 2 labels)
     """
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
         raise InputError(f"wanted a networkx graph, not {type(graph).__name__}")
-    nodes = list(graph.nodes)
+    nodes: list[NodeId] = list(graph.nodes)
     _check_ids(nodes)
     pairs, weights = _networkx_edges(graph, nodes, weight)
     return from_arrays(
@@ -34,20 +88,46 @@ def from_networkx(
     )
 
 
-def from_pyg(data: Any, *, directed: bool = False) -> Graph:
-    """A graph from a torch_geometric `Data`: edge_index, x, y, edge_weight or a single edge_attr.
+def from_pyg(data: PyGData | PyGHeteroData, *, directed: bool = False) -> Graph:
+    """Make a graph from PyTorch Geometric data.
 
-    `x` is dense or sparse; a negative `y` is no label. Edges that stand in `edge_index` in both
-    directions are one edge unless `directed`.
+    Parameters
+    ----------
+    data
+        A `Data` or a `HeteroData`. `x`, dense or sparse, gives the attributes, `y` the classes (a negative one means
+        no label), `edge_weight` or an `edge_attr` of one column the weights. Each node type of a `HeteroData` keeps its
+        own attributes; its nodes get the ids TYPE:ROW and, if several types have `y`, the labels TYPE:CLASS. Its
+        relation types are merged: the weights of edges that join the same two nodes are added.
+    directed
+        Whether edges have a direction. If not, an edge listed in both directions is one edge.
+
+    Returns
+    -------
+    Graph
+        The nodes in the order of the data, type after type.
+
+    Raises
+    ------
+    InputError
+        If `data` is neither, or its tensors do not fit together.
+
+    Examples
+    --------
+    >>> import glace, torch
+    >>> from types import SimpleNamespace as Data  # or torch_geometric.data.Data
+    >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), num_nodes=3)
+    >>> glace.from_pyg(data)
+    Graph(3 nodes, 2 undirected edges, 3 dense attributes)
     """
+    if hasattr(data, "edge_types") and hasattr(data, "node_types"):
+        return _from_hetero(cast(PyGHeteroData, data), directed)
     if getattr(data, "edge_index", None) is None:
-        raise InputError(f"wanted a torch_geometric Data with an edge_index, not {type(data).__name__}")
-    pairs = _numpy(data.edge_index, "edge_index")
-    if pairs.ndim != 2 or pairs.shape[0] != 2:
-        raise InputError(f"edge_index must have the shape (2, E), but has {pairs.shape}")
+        raise InputError(
+            f"wanted a torch_geometric Data with an edge_index, or a HeteroData, not {type(data).__name__}"
+        )
     count = getattr(data, "num_nodes", None)
     return from_arrays(
-        pairs.T,
+        _pyg_pairs(data, "edge_index"),
         _pyg_attributes(getattr(data, "x", None)),
         weights=_pyg_weights(data),
         ids=None if count is None else np.arange(int(count)),
@@ -56,7 +136,60 @@ def from_pyg(data: Any, *, directed: bool = False) -> Graph:
     )
 
 
-def _check_ids(nodes: list[Any]) -> None:
+def _from_hetero(data: PyGHeteroData, directed: bool) -> Graph:
+    attributes = {name: _pyg_attributes(getattr(data[name], "x", None)) for name in data.node_types}
+    counts = [_pyg_count(data[name], attributes[name], name) for name in data.node_types]
+    first = dict(zip(data.node_types, np.cumsum([0, *counts[:-1]]).tolist(), strict=True))
+    pairs, weights = [np.empty((0, 2), np.int64)], [np.empty(0)]
+    for relation in data.edge_types:
+        here = _pyg_pairs(data[relation], f"edge_index of {relation}")
+        for side, end in enumerate((relation[0], relation[2])):
+            _check_rows(here[:, side], counts[data.node_types.index(end)], f"edge_index of {relation}", end)
+        own = _pyg_weights(data[relation])
+        pairs.append(here + np.array([first[relation[0]], first[relation[2]]]))
+        weights.append(np.ones(len(here)) if own is None else own)
+    described = {name: matrix for name, matrix in attributes.items() if matrix is not None}
+    return from_arrays(
+        np.concatenate(pairs),
+        described or None,
+        weights=np.concatenate(weights),
+        ids=[f"{name}:{row}" for name, count in zip(data.node_types, counts, strict=True) for row in range(count)],
+        labels=_hetero_labels(data, counts),
+        node_types=np.repeat(np.array(data.node_types, dtype=np.str_), counts),
+        directed=directed,
+    )
+
+
+def _pyg_count(store: Any, attributes: Attributes | None, name: str) -> int:
+    if attributes is not None:
+        return int(attributes.shape[0])
+    count = store.get("num_nodes")  # as an attribute, PyG would guess it
+    if count is None:
+        raise InputError(f"node type {name!r} has neither x nor num_nodes; set data[{name!r}].num_nodes")
+    return int(count)
+
+
+def _check_rows(nodes: Array, count: int, what: str, node_type: str) -> None:
+    if len(nodes) and (nodes.min() < 0 or nodes.max() >= count):
+        raise InputError(f"{what} has node {int(nodes.max())}, but there are {count:,} nodes of type {node_type!r}")
+
+
+def _hetero_labels(data: PyGHeteroData, counts: list[int]) -> list[str | None] | None:
+    by_type = {name: _pyg_labels(getattr(data[name], "y", None)) for name in data.node_types}
+    labelled = [name for name, classes in by_type.items() if classes is not None]
+    if not labelled:
+        return None
+    found: list[str | None] = []
+    for name, count in zip(data.node_types, counts, strict=True):
+        classes = by_type[name] or [None] * count
+        if len(classes) != count:
+            raise InputError(f"y of node type {name!r} has {len(classes):,} classes for {count:,} nodes")
+        prefix = f"{name}:" if len(labelled) > 1 else ""
+        found += [None if each is None else f"{prefix}{each}" for each in classes]
+    return found
+
+
+def _check_ids(nodes: list[NodeId]) -> None:
     for kind in (str, int):
         if all(isinstance(node, kind) and not isinstance(node, bool) for node in nodes):
             return
@@ -66,46 +199,54 @@ def _check_ids(nodes: list[Any]) -> None:
     )
 
 
-def _networkx_edges(graph: Any, nodes: list[Any], weight: str | None) -> tuple[Any, Any]:
+def _networkx_edges(graph: NetworkXGraph, nodes: list[NodeId], weight: str | None) -> tuple[Array, Array]:
     number = {node: place for place, node in enumerate(nodes)}
     listed = list(graph.edges(data=weight, default=1)) if weight else [(*edge[:2], 1) for edge in graph.edges()]
     pairs = np.array([(number[source], number[target]) for source, target, _ in listed], dtype=np.int64).reshape(-1, 2)
     if not graph.is_directed():
-        pairs.sort(axis=1)  # parallel edges must be written alike to add up
-    return pairs, np.array([_weight(each) for each in listed], dtype=np.float64)
+        pairs.sort(axis=1)  # so that the weights of parallel edges are added
+    return pairs, np.array([_weight(*edge) for edge in listed], dtype=np.float64)
 
 
-def _weight(edge: tuple[Any, Any, Any]) -> float:
-    source, target, value = edge
+def _weight(source: NodeId, target: NodeId, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as problem:
         raise InputError(f"edge {source!r} to {target!r} has the weight {value!r}; wanted a number") from problem
 
 
-def _vectors(graph: Any, nodes: list[Any], name: str) -> npt.NDArray[Any]:
+def _vectors(graph: NetworkXGraph, nodes: Iterable[NodeId], name: str) -> Array:
+    rows: dict[NodeId, Array] = {}
     for node in nodes:
-        if graph.nodes[node].get(name) is None:
+        value = graph.nodes[node].get(name)
+        if value is None:
             raise InputError(f"node {node!r} has no {name!r}; give every node its vector, or leave out attributes")
-    rows = [_numpy(graph.nodes[node][name], f"{name!r} of node {node!r}") for node in nodes]
-    for node, row in zip(nodes, rows, strict=True):
-        if row.ndim != 1 or row.shape != rows[0].shape:
+        rows[node] = _numpy(value, f"{name!r} of node {node!r}")
+        first = next(iter(rows))
+        if rows[node].ndim != 1 or rows[node].shape != rows[first].shape:
             raise InputError(
-                f"{name!r} of node {node!r} has the shape {row.shape}; wanted vectors of one length, "
-                f"{rows[0].shape} as for node {nodes[0]!r}"
+                f"{name!r} of node {node!r} has the shape {rows[node].shape}; wanted vectors of one length, "
+                f"{rows[first].shape} as for node {first!r}"
             )
-    return np.stack(rows)
+    return np.stack(list(rows.values()))
 
 
-def _numpy(value: Any, what: str) -> npt.NDArray[Any]:
-    """A tensor, wherever it lives, or anything numpy takes, as an array."""
+def _numpy(value: Any, what: str) -> Array:
+    """Return a tensor, on whatever device, or anything numpy accepts, as an array."""
     try:
         return np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
     except (TypeError, ValueError) as problem:
         raise InputError(f"{what} cannot be read as an array: {problem}") from problem
 
 
-def _pyg_attributes(features: Any) -> Any:
+def _pyg_pairs(store: Any, what: str) -> Array:
+    pairs = _numpy(store.edge_index, what)
+    if pairs.ndim != 2 or pairs.shape[0] != 2:
+        raise InputError(f"{what} must have the shape (2, E), but has {pairs.shape}")
+    return pairs.T
+
+
+def _pyg_attributes(features: Any) -> Attributes | None:
     if features is None or sp.issparse(features):
         return features
     if hasattr(features, "to_scipy"):  # SparseTensor of torch_sparse
@@ -116,14 +257,14 @@ def _pyg_attributes(features: Any) -> Any:
     return sp.coo_array((entries.values().numpy(), tuple(entries.indices().numpy())), shape=tuple(entries.shape))
 
 
-def _pyg_weights(data: Any) -> npt.NDArray[Any] | None:
-    if getattr(data, "edge_weight", None) is not None:
-        return _numpy(data.edge_weight, "edge_weight")
-    if getattr(data, "edge_attr", None) is None:
+def _pyg_weights(store: Any) -> Array | None:
+    if getattr(store, "edge_weight", None) is not None:
+        return _numpy(store.edge_weight, "edge_weight")
+    if getattr(store, "edge_attr", None) is None:
         return None
-    values = _numpy(data.edge_attr, "edge_attr")
+    values = _numpy(store.edge_attr, "edge_attr")
     if values.ndim == 2 and values.shape[1] == 1:
-        return values[:, 0]
+        return np.asarray(values[:, 0])
     if values.ndim != 1:
         raise InputError(
             f"edge_attr has the shape {values.shape}, but an edge has one weight; set edge_weight, or remove edge_attr"

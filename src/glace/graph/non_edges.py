@@ -1,4 +1,4 @@
-"""Pairs of nodes that are no edges, for edges to be told from."""
+"""Random pairs of nodes that are not edges, the negatives of link prediction."""
 
 from collections.abc import Callable
 
@@ -9,15 +9,15 @@ from glace.errors import InputError
 from glace.graph.graph import Graph
 
 Pairs = npt.NDArray[np.int64]
-MOST_ROUNDS = 1000
-"""Of drawing; one or two are enough unless nearly every pair that can be drawn is an edge."""
+MAX_ROUNDS = 1000
+"""Rounds of drawing; one or two are enough unless nearly every possible pair is an edge."""
 
 
 def sample_non_edges(graph: Graph, count: int, generator: np.random.Generator) -> Pairs:
-    """`count` distinct pairs of different nodes, drawn evenly among those that are no edge.
+    """Return `count` distinct pairs of different nodes, drawn evenly from those that are not edges.
 
-    Where nodes have types, those of a pair are the types of an edge, as often as it occurs: what joins words with
-    meanings is to be told from other pairs of a word and a meaning.
+    If nodes have types, the ends of a pair have the types of a random edge: an edge between a word and a meaning must
+    be distinguished from other pairs of a word and a meaning.
     """
     size = graph.num_nodes
     if graph.node_types is not None:
@@ -32,7 +32,7 @@ def sample_non_edges(graph: Graph, count: int, generator: np.random.Generator) -
 
 
 def hidden_non_edges(graph: Graph, visible: int, count: int, generator: np.random.Generator) -> Pairs:
-    """`count` distinct pairs as `sample_non_edges`, drawn evenly among those with a node from `visible` on."""
+    """Return pairs like `sample_non_edges`, each with at least one of the nodes from number `visible` on."""
     size = graph.num_nodes
     if graph.node_types is not None:
         start = int(graph.adjacency.indptr[visible])
@@ -41,7 +41,7 @@ def hidden_non_edges(graph: Graph, visible: int, count: int, generator: np.rando
         return _typed_non_edges(graph, entries, visible, count, generator)
 
     def draw(number: int) -> Pairs:
-        # (lower, hidden): two hidden nodes come in both orders and one is kept, else they would come twice as often.
+        # Of two hidden nodes only one order is kept; otherwise such pairs would be drawn twice as often.
         hidden, other = generator.integers(visible, size, number), generator.integers(size, size=number)
         drawn = np.column_stack([other, hidden])[other < hidden]
         turned = graph.directed & (generator.random(len(drawn)) < 0.5)
@@ -56,33 +56,33 @@ def hidden_non_edges(graph: Graph, visible: int, count: int, generator: np.rando
 def _typed_non_edges(
     graph: Graph, entries: Pairs, visible: int | None, count: int, generator: np.random.Generator
 ) -> Pairs:
-    """`count` distinct pairs made from edges at these `entries`, each end replaced by a node of the same type.
+    """Return `count` distinct pairs, made from the edges at these `entries` by replacing both ends.
 
-    A node from `visible` on, if that is given, is replaced by such a one.
+    A node is replaced by one of its type; if `visible` is given, a node from that number on by another such node.
     """
     assert graph.node_types is not None
     classes = graph.node_types.codes.astype(np.int64) + 1
     if visible is not None:
         classes = classes * 2 + (np.arange(len(classes)) >= visible)
-    members, counts = np.argsort(classes, kind="stable"), np.bincount(classes)
+    nodes_by_class, counts = np.argsort(classes, kind="stable"), np.bincount(classes)
     first = np.cumsum(counts) - counts
 
-    def alike(nodes: Pairs) -> Pairs:
-        kinds = classes[nodes]
-        return np.asarray(members[first[kinds] + generator.integers(counts[kinds])])
+    def replaced(nodes: Pairs) -> Pairs:
+        own = classes[nodes]
+        return np.asarray(nodes_by_class[first[own] + generator.integers(counts[own])])
 
     def draw(number: int) -> Pairs:
         chosen = entries[generator.integers(len(entries), size=number)]
         places = chosen.astype(graph.adjacency.indptr.dtype)
         sources = np.searchsorted(graph.adjacency.indptr, places, side="right") - 1
-        drawn = np.column_stack([alike(sources), alike(graph.adjacency.indices[chosen])])
+        drawn = np.column_stack([replaced(sources), replaced(graph.adjacency.indices[chosen])])
         return drawn if graph.directed else np.sort(drawn, axis=1)
 
     return _non_edges(graph, count, count, draw, " and have the types of an edge")
 
 
 def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pairs], kind: str) -> Pairs:
-    """`count` distinct pairs of what `draw` draws that are no edges; of such pairs there are `possible`."""
+    """Return `count` distinct pairs from `draw` that are not edges; there are `possible` such pairs."""
     if possible < count:
         raise InputError(f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are wanted")
     found, rounds = np.empty((0, 2), dtype=np.int64), 0
@@ -91,7 +91,7 @@ def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pa
         drawn = drawn[(drawn[:, 0] != drawn[:, 1]) & ~graph.has_edges(drawn)]
         found = distinct_pairs(np.concatenate([found, drawn]), graph.num_nodes)
         rounds += 1
-        if rounds == MOST_ROUNDS:
+        if rounds == MAX_ROUNDS:
             raise InputError(
                 f"only {len(found):,} pairs that are no edge{kind} were found in {rounds} rounds of drawing, but "
                 f"{count:,} are wanted: nearly all such pairs are edges"
@@ -100,10 +100,10 @@ def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pa
 
 
 def distinct_pairs(pairs: Pairs, size: int) -> Pairs:
-    """The pairs without repetition, in the order of their first occurrence."""
+    """Return the pairs without repetition, in the order of their first occurrence."""
     keys = pairs[:, 0] * size + pairs[:, 1]
-    # Few are repeated, so only those are put into order with their places: of 3 million keys a plain sort takes
-    # 0.03 s, one that gives the places 0.4 s.
+    # Few pairs are repeated, so only those are sorted with their positions: sorting 3 million keys takes 0.03 s,
+    # with positions 0.4 s.
     ordered = np.sort(keys)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(repeated) == 0:
