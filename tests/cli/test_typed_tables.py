@@ -41,7 +41,7 @@ def test_from_tables_to_answers(glace, shop):
     assert "ids that occur in several types; nodes are called TYPE:ID: 30" in shown
     assert "40 user with 2 dense attributes" in shown
     model = load("m.glace")
-    assert model.encoder == "mlp;user=mlp:layers=8"
+    assert model.config.model.encoder == "mlp;user=mlp:layers=8"
     assert [part.name for part in model.node_types] == ["item", "user"]
     assert "item:title" in glace("info", "m.glace")
 
@@ -61,7 +61,7 @@ def test_from_tables_to_answers(glace, shop):
     np.testing.assert_array_equal(load_embedding("u.parquet").mean, model.transform(frame, node_type="user").mean)
     assert len(json.loads((shop / "e.json").read_text())["novelty"]) == 40
     assert "item:" in glace("neighbors", "m.glace", "--of", "u.parquet", "-k", "1", "--node-type", "item")
-    assert "error: the model has several types of nodes" in glace(
+    assert "the model has several node types" in glace(
         "embed", "m.glace", "--attributes", "users.csv", "-o", "x.parquet", code=2
     )
 
@@ -126,7 +126,7 @@ def test_hidden_nodes_of_both_types(glace, shop):
         ([*FILES, "--column", "shop:title=text"], "columns of type 'shop', which has no table of attributes"),
         ([*FILES, "--texts", "item=items.csv"], "give attributes or texts of type 'item', not both"),
         (FILES, "items.csv: attributes must be numbers, but column 'title' holds"),
-        ([*FILES, *TITLES, "--encoder", "shop=mlp"], "for type 'shop', but the graph's types are 'item', 'user'"),
+        ([*FILES, *TITLES, "--encoder", "shop=mlp"], "for type 'shop'"),
         ([*FILES, *TITLES, "--encoder", "user=cnn"], "no encoder 'cnn'; there are mlp, image, identity"),
         (["--edges", "user:item=none.csv"], "none.csv"),
     ],

@@ -7,12 +7,12 @@ import zipfile
 import zlib
 from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from glace.errors import FormatError, InputError
+from glace.storage.container import Array, Arrays
 
 MAX_BYTES = 1 << 30
 MAX_RATIO = 50  # real data compress to a tenth at best; a zip bomb to a thousandth
@@ -20,12 +20,10 @@ MAX_RATIO = 50  # real data compress to a tenth at best; a zip bomb to a thousan
 # RuntimeError is an encrypted member or (NotImplementedError) a compression method that Python does not know.
 BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError, ValueError, RuntimeError)
 
-Array = npt.NDArray[Any]
-
 
 def read_arrays(
     path: Path, wanted: Container[str], *, may_be_pickled: Container[str] = (), max_bytes: int = MAX_BYTES
-) -> dict[str, Array]:
+) -> Arrays:
     """Read the wanted members of an .npz file, by name without .npy, and verify their zip checksums.
 
     Members of Python objects raise, except those in `may_be_pickled`, which are left out. A file whose wanted members

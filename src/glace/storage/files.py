@@ -24,15 +24,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     temporary = _temporary_beside(target)
     try:
-        yield temporary
-        _permit(temporary)
-        _sync(temporary)
-        temporary.replace(target)
-        _sync(target.parent)
-    except Exception as problem:
-        if not _is_system_error(problem):
-            raise
-        raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
+        with _system_errors(target):
+            yield temporary
+            # mkstemp creates files that only their owner can read; a result should be readable like any new file.
+            temporary.chmod(0o666 & ~_MASK)
+            _sync(temporary)
+            temporary.replace(target)
+            _sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -52,13 +50,12 @@ def replacing_folder(path: str | Path, mark: str) -> Iterator[Path]:
     target = Path(path)
     temporary = _folder_beside(target, mark)
     try:
-        yield temporary
-        temporary.chmod(0o777 & ~_MASK)
-        for each in (*temporary.iterdir(), temporary):
-            _sync(each)
-        _put_in_place(temporary, target)
-    except OSError as problem:
-        raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
+        with _system_errors(target):
+            yield temporary
+            temporary.chmod(0o777 & ~_MASK)
+            for each in (*temporary.iterdir(), temporary):
+                _sync(each)
+            _put_in_place(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -79,10 +76,8 @@ def _folder_beside(target: Path, mark: str) -> Path:
             f"cannot write {target}: it exists and is not a folder with a {mark}; choose another name or remove it"
         )
     _check_parent(target)
-    try:
+    with _system_errors(target):
         return Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    except OSError as problem:
-        raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
@@ -104,10 +99,8 @@ def _temporary_beside(target: Path) -> Path:
     if target.exists() and not target.is_file():  # a rename would replace /dev/null by a file
         raise InputError(f"cannot write {target}: it is a device or pipe; name an ordinary file")
     _check_parent(target)
-    try:
+    with _system_errors(target):
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as problem:
-        raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
     os.close(handle)
     return Path(name)
 
@@ -143,11 +136,6 @@ def existing(path: str | Path, what: str) -> Path:
     return source
 
 
-def _permit(temporary: Path) -> None:
-    # mkstemp creates files that only their owner can read; a result should have the permissions of any new file.
-    temporary.chmod(0o666 & ~_MASK)
-
-
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -160,9 +148,16 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _is_system_error(problem: Exception) -> bool:
-    # Libraries written in Rust, such as safetensors, raise their own errors, which mention "(os error 28)".
-    return isinstance(problem, OSError) or "(os error " in str(problem)
+@contextlib.contextmanager
+def _system_errors(target: Path) -> Iterator[None]:
+    """Raise errors of the operating system, such as a full disk, as an InputError that names the target."""
+    try:
+        yield
+    except Exception as problem:
+        # Libraries written in Rust, such as safetensors, raise their own errors, which mention "(os error 28)".
+        if isinstance(problem, OSError) or "(os error " in str(problem):
+            raise InputError(f"cannot write {target}: {_reason(problem)}") from problem
+        raise
 
 
 def _reason(problem: Exception) -> str:

@@ -5,15 +5,16 @@ import mmap
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from glace.errors import FormatError, InputError
+from glace.storage.container import Array
 
 
-def scratch(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def scratch(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """A writable array in a temporary file in TMPDIR; the file is deleted together with the array.
 
     The operating system writes its pages to disk when memory is short.
@@ -32,7 +33,7 @@ def scratch(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         return _plain(np.memmap(opened, dtype, mode="r+", shape=shape))
 
 
-def is_mapped(array: npt.NDArray[Any]) -> bool:
+def is_mapped(array: Array) -> bool:
     """Whether the array is mapped from a file."""
     base: object = array
     while isinstance(base, np.ndarray):
@@ -40,7 +41,7 @@ def is_mapped(array: npt.NDArray[Any]) -> bool:
     return isinstance(base, mmap.mmap)
 
 
-def map_npy(path: Path) -> npt.NDArray[Any]:
+def map_npy(path: Path) -> Array:
     """A read-only array mapped from an .npy file; a file that is truncated, too long or holds objects raises."""
     try:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -57,7 +58,7 @@ def map_npy(path: Path) -> npt.NDArray[Any]:
     return _plain(mapped)
 
 
-def create_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def create_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """Create an .npy file of zeros and map it as a writable array."""
     return _plain(np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape))
 
@@ -108,6 +109,6 @@ def _reserve(handle: int, size: int) -> None:
         os.truncate(handle, size)
 
 
-def _plain(mapped: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _plain(mapped: Array) -> Array:
     """A plain ndarray of the same memory: numba compiles separate code for np.memmap."""
     return np.asarray(mapped).view(np.ndarray)
