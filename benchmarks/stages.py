@@ -82,14 +82,13 @@ class StagedSteps:
     touched: int = 0
 
     def __post_init__(self) -> None:
-        (layer,) = (layer for _, layer in sparse_inputs(self.network))
-        assert isinstance(layer, SparseInput), "stages are those of compiled kernels"
-        self.layer = layer
+        self.layers = [layer for _, layer in sparse_inputs(self.network) if isinstance(layer, SparseInput)]
+        assert self.layers, "stages are those of compiled kernels"
 
     def step(self, number: int) -> Step:
         """Take the step of this number, from 0."""
-        self.watch = Stopwatch()
-        hooks = self._watched()
+        self.watch, self.touched = Stopwatch(), 0
+        hooks = [hook for layer in self.layers for hook in self._watched(layer)]
         self.watch.switch("draw")
         batch = self.sampler.batch(number)
         nodes, places = batch.distinct()
@@ -107,23 +106,24 @@ class StagedSteps:
         self.watch.switch("")
         for hook in hooks:
             hook.remove()
-        return Step(self.watch.seconds, Sizes(len(nodes), int(rows.nnz), self.touched), value)
+        non_zeros = sum(int(each.nnz) for each in (*rows.own, *rows.neighbors))
+        return Step(self.watch.seconds, Sizes(len(nodes), non_zeros, self.touched), value)
 
-    def _watched(self) -> list[Any]:
-        """Have the clock know when the sparse layer is at work, which others call."""
+    def _watched(self, layer: SparseInput) -> list[Any]:
+        """Let the clock know when a sparse layer, which others call, is at work."""
         found = SparseInput.touched
 
         def touched() -> SparseRowGradient:
             self.watch.switch("by column")
-            entries = found(self.layer)
-            self.touched = len(entries.numbers)
+            entries = found(layer)
+            self.touched += len(entries.rows)
             self.watch.switch("optimizer")
             return entries
 
-        vars(self.layer)["touched"] = touched
+        vars(layer)["touched"] = touched
         return [
-            self.layer.register_forward_pre_hook(lambda *_: self.watch.switch("sparse forward")),
-            self.layer.register_forward_hook(lambda *_: self.watch.switch("dense forward")),
+            layer.register_forward_pre_hook(lambda *_: self.watch.switch("sparse forward")),
+            layer.register_forward_hook(lambda *_: self.watch.switch("dense forward")),
         ]
 
 

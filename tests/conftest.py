@@ -104,9 +104,9 @@ def encoded_rows(monkeypatch):
     seen: list[int] = []
     forward = SparseInput.forward
 
-    def counted(self, attributes, rows):
+    def counted(self, attributes, rows, base=None):
         seen.append(len(rows))
-        return forward(self, attributes, rows)
+        return forward(self, attributes, rows, base)
 
     monkeypatch.setattr(SparseInput, "forward", counted)
     return seen

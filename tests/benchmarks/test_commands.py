@@ -111,8 +111,8 @@ def test_staged_steps_are_those_of_training(planted, model):
     trainer.run()
     assert taken[-1].loss == trainer.history.loss
     np.testing.assert_array_equal(
-        taking.network.weights()["encoders.first.input.weight"],
-        trainer.network.weights()["encoders.first.input.weight"],
+        taking.network.weights()["encoders.first.input.own.0.weight"],
+        trainer.network.weights()["encoders.first.input.own.0.weight"],
     )
     assert all(seconds > 0 for seconds in taken[0].seconds.values())
 
@@ -170,10 +170,10 @@ def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
     moved = {}
     for path in no_loss.PATHS:
         trainer = no_loss.trainer_of(path, split, Config.of(options))
-        rows = [trainer.network.weights()["encoders.first.input.weight"].copy()]
+        rows = [trainer.network.weights()["encoders.first.input.own.0.weight"].copy()]
         for _ in range(3):
             trainer._step()
-            rows.append(trainer.network.weights()["encoders.first.input.weight"].copy())
+            rows.append(trainer.network.weights()["encoders.first.input.own.0.weight"].copy())
         steps = [(after != before).any(axis=1) for before, after in itertools.pairwise(rows)]
         moved[path] = steps[0] & ~steps[1] & ~steps[2]
     assert moved["fast"].any(), "a row rests that only the first batch touched"

@@ -223,7 +223,7 @@ def test_gradients_are_those_of_the_loss(case):
         gradient = np.zeros(weight.shape, np.float32)
         if layer is not None:
             touched: Any = layer.touched()  # type: ignore[operator]
-            gradient[touched.numbers] = touched.gradient()
+            gradient[touched.rows] = touched.gradient()
         else:
             gradient = weight.grad.numpy()
         change[name] = torch.from_numpy(generator.normal(size=weight.shape).astype(np.float32))
@@ -253,19 +253,19 @@ def test_every_type_of_input_layer_was_reached(case, model):
     [
         (
             nn.Linear(64, 7),
-            r"the encoder was given 4 rows of 64 attributes and gave .* of shape \(4, 7\); wanted",
+            r"the encoder was given 4 rows of 64 attributes and returned .* of shape \(4, 7\); expected",
         ),
         (nn.Linear(9, 32), "the encoder was given 4 rows of 64 attributes and raised RuntimeError"),
         ("image:size=8x9", "the encoder: 8 x 9 pixels are 72, but there are 64 attributes"),
         (
             {"word": "mlp"},
-            "an encoder is given for type 'word'; no type of the graph has attributes of its own",
+            "there is an encoder for type 'word', but no type of the graph has attributes of its own",
         ),
         ({3: "mlp"}, "encoders are given by the names of node types, but 3 is int"),
         ("module:CustomEncoder", "a module cannot be given as text; pass the torch.nn.Module itself"),
         ({"a;b": "mlp"}, "type 'a;b' cannot have its own encoder; rename the type"),
         ({"": "word=mlp"}, "no encoder 'word=mlp'"),
-        (nn.Linear(64, 32).bfloat16(), "has weight in bfloat16, which files cannot hold"),
+        (nn.Linear(64, 32).bfloat16(), "has weight in bfloat16, which model files cannot hold"),
         (nn.Linear, "encoder must be .* or a dict of these by node type, not <class"),
     ],
 )
@@ -281,7 +281,7 @@ def test_the_encoder_of_a_type_is_named_when_it_is_wrong():
         glace.GLACE(**small(encoder={"photo": nn.Linear(16, 3)})).fit(typed())
     with pytest.raises(InputError, match="the encoder of type 'photo' has nothing to encode"):
         glace.GLACE(**small(encoder="photo=mlp:layers=4")).fit(typed(second="none"))
-    with pytest.raises(InputError, match="for type 'video'; the graph's types are 'photo', 'word'"):
+    with pytest.raises(InputError, match="for type 'video', but the graph's types are 'photo', 'word'"):
         glace.GLACE(**small(encoder="video=mlp")).fit(typed())
 
 
@@ -357,7 +357,7 @@ class Fickle(nn.Module):
 
 
 def test_a_module_that_answers_otherwise_later_is_told():
-    with pytest.raises(InputError, match=r"and gave torch.float32 of shape \(\d+, 5\); wanted"):
+    with pytest.raises(InputError, match=r"and returned torch.float32 of shape \(\d+, 5\); expected"):
         glace.GLACE(**small(encoder=Fickle())).fit(plain(sparse=False))
 
 

@@ -1,4 +1,4 @@
-"""Rows of attributes and neighbours' means against plain loops; choices that follow from their place alone."""
+"""Weighted sums of attribute rows and sampled neighbours, against plain numpy; random choices are hashes."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glace.kernels.inputs import joined, neighbours, uniform
-
-NOBODY = np.empty(0, np.int64)
+from glace.kernels.inputs import combined_rows, sample_neighbors, uniform
 
 
 def arrays(matrix):
@@ -42,7 +40,7 @@ def shares(graph, nodes, hidden=None, most=0, dropped=0.0, seed=0):
     """What the kernel gives as a dense matrix, a row for each node."""
     nodes = np.asarray(nodes)
     hidden = hidden or left_out(*([] for _ in nodes))
-    start, found, share = neighbours(arrays(graph), nodes, hidden, most, dropped, seed)
+    start, found, share = sample_neighbors(arrays(graph), nodes, hidden, most, dropped, seed)
     assert (start[0], start[-1]) == (0, len(found))
     table = np.zeros((len(nodes), graph.shape[0]))
     np.add.at(table, (np.repeat(np.arange(len(nodes)), np.diff(start)), found), share)
@@ -63,8 +61,7 @@ def test_shares_are_the_weights_of_the_edges(adjacency):
 
 def test_the_left_out_have_no_share(adjacency):
     nodes, whole = np.array([0, 5, 19]), adjacency.toarray()
-    near = np.flatnonzero(whole[5])
-    hidden = left_out([2, 7, 11], near, [4])
+    hidden = left_out([2, 7, 11], np.flatnonzero(whole[5]), [4])
     weights = whole[nodes]
     weights[0, [2, 7, 11]] = 0
     weights[1] = 0
@@ -102,56 +99,57 @@ def test_all_neighbours_of_a_share_of_the_rows_are_dropped(adjacency):
     np.testing.assert_allclose(found[~gone], whole, rtol=1e-5)
 
 
-def row_optimizer(attributes, nodes, means, unit=False, dropout=0.0, seed=0):
-    slots = np.full(24, -1)
-    start, column, value = joined(arrays(attributes), 12, 0, np.asarray(nodes), means, unit, dropout, seed, slots)
+def combined(attributes, combination, unit=False, dropout=0.0, seed=0):
+    slots = np.full(12, -1)
+    start, column, value = combined_rows(arrays(attributes), combination, 0, unit, dropout, seed, slots)
     assert (slots == -1).all()
-    return sp.csr_array((value, column, start), shape=(len(nodes), 24))
+    return sp.csr_array((value, column, start), shape=(len(start) - 1, 12))
 
 
-def no_means(count):
-    return np.zeros(count + 1, np.int64), NOBODY, np.empty(0, np.float32)
+def single(*nodes):
+    """Each row is one attribute row."""
+    return np.arange(len(nodes) + 1), np.array(nodes), np.ones(len(nodes), np.float32)
 
 
 @pytest.mark.parametrize("unit", [False, True])
-def test_rows_are_own_attributes_and_the_mean_of_the_neighbours(adjacency, attributes, unit):
+def test_rows_are_weighted_sums_of_attribute_rows(adjacency, attributes, unit):
     nodes = np.array([0, 3, 5, 19])
-    means = neighbours(arrays(adjacency), nodes, left_out([], [], [], []), 0, 0.0, 0)
     x = attributes.toarray()
     if unit:
         x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-30)
-    wanted = np.hstack([x[nodes], normalized(adjacency.toarray()[nodes]) @ x])
-    found = row_optimizer(attributes, nodes, means, unit).toarray()
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
-    assert (found[1, :12] == 0).all(), "an empty row stays empty"
-    assert (found[3, 12:] == 0).all(), "who has no neighbours has no mean"
+    own = combined(attributes, single(*nodes), unit).toarray()
+    np.testing.assert_allclose(own, x[nodes], rtol=1e-5, atol=1e-7)
+    assert (own[1] == 0).all(), "an empty row stays empty"
+    sampled = sample_neighbors(arrays(adjacency), nodes, left_out([], [], [], []), 0, 0.0, 0)
+    means = combined(attributes, sampled, unit).toarray()
+    np.testing.assert_allclose(means, normalized(adjacency.toarray()[nodes]) @ x, rtol=1e-5, atol=1e-7)
+    assert (means[3] == 0).all(), "a node without neighbours has no mean"
 
 
 def test_dropout_hides_entries_and_keeps_the_expectation(adjacency, attributes):
-    nodes = np.array([0, 5])
-    means = neighbours(arrays(adjacency), nodes, left_out([], []), 0, 0.0, 0)
-    whole = row_optimizer(attributes, nodes, means, unit=True)
-    drawn = [row_optimizer(attributes, nodes, means, True, 0.4, seed) for seed in range(3000)]
-    # Of the own attributes: a column of the mean stays while one neighbour's entry does.
-    own_entries = [(each.toarray()[:, :12] != 0).sum() for each in (whole, *drawn)]
-    assert np.mean(own_entries[1:]) / own_entries[0] == pytest.approx(0.6, abs=0.02)
-    mean = sum(each.toarray() for each in drawn) / 3000
-    np.testing.assert_allclose(mean, whole.toarray(), atol=0.05)
-    single = row_optimizer(attributes, [5], no_means(1), dropout=0.4).toarray()[0, :12]
+    sampled = sample_neighbors(arrays(adjacency), np.array([0, 5]), left_out([], []), 0, 0.0, 0)
+    for combination in (single(0, 5), sampled):
+        whole = combined(attributes, combination, unit=True)
+        drawn = [combined(attributes, combination, True, 0.4, seed) for seed in range(3000)]
+        mean = sum(each.toarray() for each in drawn) / 3000
+        np.testing.assert_allclose(mean, whole.toarray(), atol=0.05)
+    entries = [combined(attributes, single(0, 5), dropout=0.4, seed=seed).nnz for seed in range(3000)]
+    assert np.mean(entries) / combined(attributes, single(0, 5)).nnz == pytest.approx(0.6, abs=0.02)
+    kept = combined(attributes, single(5), dropout=0.4).toarray()[0]
     own = attributes.toarray()[5]
-    np.testing.assert_allclose(single[single != 0], own[single != 0] / 0.6, rtol=1e-5)
+    np.testing.assert_allclose(kept[kept != 0], own[kept != 0] / 0.6, rtol=1e-5)
 
 
 def test_what_is_hidden_follows_from_seed_and_row_alone(attributes):
     first, again, other = (
-        row_optimizer(attributes, [0, 5, 7], no_means(3), dropout=0.5, seed=seed).toarray() for seed in (1, 1, 2)
+        combined(attributes, single(0, 5, 7), dropout=0.5, seed=seed).toarray() for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
-    fewer = row_optimizer(attributes, [0, 5], no_means(2), dropout=0.5, seed=1).toarray()
+    fewer = combined(attributes, single(0, 5), dropout=0.5, seed=1).toarray()
     np.testing.assert_array_equal(fewer, first[:2])
-    twice = row_optimizer(attributes, [5] * 50, no_means(50), dropout=0.5, seed=1).toarray()
-    assert len(np.unique(twice, axis=0)) > 1, "a node twice in a batch is not hidden alike"
+    twice = combined(attributes, single(*[5] * 50), dropout=0.5, seed=1).toarray()
+    assert len(np.unique(twice, axis=0)) > 1, "a node twice in a batch has different entries hidden"
 
 
 @given(st.integers(0, 2**62), st.integers(0, 2**40), st.integers(0, 2**40))

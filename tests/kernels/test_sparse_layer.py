@@ -22,14 +22,22 @@ def test_product_equals_scipy(case):
     x, rows, rng = case
     weight, bias = rng.random((50, 8), dtype=np.float32), rng.random(8, dtype=np.float32)
     out = np.empty((5, 8), dtype=np.float32)
-    sparse_layer.product(x.indptr, x.indices, x.data, rows, weight, bias, out)
+    sparse_layer.product((x.indptr, x.indices, x.data), rows, weight, bias, out)
     np.testing.assert_allclose(out, x[rows].toarray() @ weight + bias, rtol=1e-5)
+
+
+def test_product_without_bias_adds_to_what_is_there(case):
+    x, rows, rng = case
+    weight, out = rng.random((50, 8), dtype=np.float32), rng.random((5, 8), dtype=np.float32)
+    wanted = out + x[rows].toarray() @ weight
+    sparse_layer.product((x.indptr, x.indices, x.data), rows, weight, np.empty(0, np.float32), out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5)
 
 
 def test_entries_by_column_are_the_transposed_rows(case):
     x, rows, _ = case
     slots = np.full(50, -1)
-    touched, start, batch_row, value = sparse_layer.by_column(x.indptr, x.indices, x.data, rows, slots)
+    touched, start, batch_row, value = sparse_layer.by_column((x.indptr, x.indices, x.data), rows, slots)
     columns = sp.csr_array((value, batch_row, start), shape=(len(touched), 5)).toarray()
     np.testing.assert_array_equal(columns, x[rows].toarray().T[touched])
     np.testing.assert_array_equal(touched, np.flatnonzero(np.abs(x[rows].toarray()).sum(0)))
@@ -51,7 +59,7 @@ def test_adam_of_touched_rows_is_torchs(threads):
     optimizer = torch.optim.Adam([theirs], lr=0.01)
     first, second = np.zeros_like(weight), np.zeros_like(weight)
     by_column = sparse_layer.by_column
-    columns: Any = by_column(entries.indptr, entries.indices, entries.data, np.arange(9), np.full(200, -1))
+    columns: Any = by_column((entries.indptr, entries.indices, entries.data), np.arange(9), np.full(200, -1))
     untouched = np.setdiff1d(np.arange(200), columns[0])
     assert len(untouched)
     before = weight[untouched]
@@ -78,7 +86,7 @@ def test_rows_step_along_their_gradient_over_its_running_size(hidden, threads):
     set_threads(threads)
     for step in range(1, 6):
         rows = np.arange(9)[step:]
-        columns: Any = sparse_layer.by_column(entries.indptr, entries.indices, entries.data, rows, np.full(200, -1))
+        columns: Any = sparse_layer.by_column((entries.indptr, entries.indices, entries.data), rows, np.full(200, -1))
         upstream = rng.normal(size=(len(rows), hidden)).astype(np.float32)
         arguments = [*columns, upstream, weight, squares, touches, 0.01, 0.999]
         sparse_layer.rmsprop_rows(*arguments)
@@ -107,6 +115,6 @@ def test_results_do_not_depend_on_the_number_of_threads(case):
     for threads in (1, 2):
         set_threads(threads)
         out = np.empty((5, 8), dtype=np.float32)
-        sparse_layer.product(x.indptr, x.indices, x.data, rows, weight, bias, out)
+        sparse_layer.product((x.indptr, x.indices, x.data), rows, weight, bias, out)
         results.append(out)
     np.testing.assert_array_equal(results[0], results[1])

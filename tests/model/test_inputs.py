@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 import glace
 from glace.config.config import ModelConfig, SamplingConfig, TrainingConfig
 from glace.errors import InputError
+from glace.fitted.network import graph_inputs, input_shape
 from glace.model.heads import VARIANCE_FLOOR
-from glace.model.input_layers import InputShape
-from glace.model.inputs import NEIGHBORS_A_STEP, InputMask, Inputs, Scaling, partners
+from glace.model.input_types import input_types
+from glace.model.inputs import MAX_NEIGHBORS, InputMask, partners
 from glace.model.network import Network
-from glace.model.node_types import kinds_of
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
 from glace.training.loop import Trainer
-from glace.training.task import inputs_of, shapes_of
 
 NO_PAIRS = np.empty((0, 2), np.int64)
 
@@ -41,7 +40,8 @@ def network_of(graph, neighbor_features="mean", **options):
         neighbor_features=neighbor_features,
         **{"neighbor_dropout": 0, "dropout": 0, "offset": 4.0} | options,
     )
-    network = Network(kinds_of(shapes_of(graph), config), config, "symmetric_kl", Streams(0))
+    shapes = {each.name: input_shape(each) for each in graph.by_type().types}
+    network = Network(input_types(shapes, config), config, "symmetric_kl", Streams(0))
     network.standardize([x])
     return network
 
@@ -63,6 +63,11 @@ def as_array(rows):
     return rows.toarray() if sp.issparse(rows) else rows
 
 
+def joined(rows):
+    """The input rows of one node type as one array: own attributes, and the neighbours' means beside them."""
+    return np.hstack([as_array(rows.own[0]), *map(as_array, rows.neighbors)])
+
+
 def oracle(graph, adjacency=None):
     """All rows, scaled and joined, in float64."""
     adjacency = graph.adjacency.toarray() if adjacency is None else adjacency
@@ -79,16 +84,17 @@ def oracle(graph, adjacency=None):
 def test_rows_are_the_scaled_attributes_and_the_mean_of_the_neighbors(graph, is_dense):
     graph = dense(graph) if is_dense else graph
     nodes = np.array([58, 3, 4, 10, 3])
-    rows = inputs_of(network_of(graph), graph).rows(nodes)
-    assert sp.issparse(rows) != is_dense
-    assert as_array(rows).dtype == np.float32
-    np.testing.assert_allclose(as_array(rows), oracle(graph)[nodes], rtol=1e-4, atol=1e-5)
-    assert (as_array(rows)[0, 30:] == 0).all(), "a node without edges has no mean"
+    made = graph_inputs(network_of(graph), graph).rows(nodes)
+    assert [sp.issparse(each) for each in (*made.own, *made.neighbors)] == [not is_dense] * 2
+    rows = joined(made)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, oracle(graph)[nodes], rtol=1e-4, atol=1e-5)
+    assert (rows[0, 30:] == 0).all(), "a node without edges has no mean"
 
 
 def test_sparse_and_dense_rows_of_the_same_numbers_are_equal(graph):
     found = [
-        as_array(inputs_of(network_of(each, normalize=False), each).rows(np.arange(60)))
+        joined(graph_inputs(network_of(each, normalize=False), each).rows(np.arange(60)))
         for each in (graph, dense(graph))
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
@@ -98,18 +104,19 @@ def test_a_constant_column_is_only_moved(graph):
     x = graph.attributes.toarray()
     x[:, 2] = 7
     changed = graph.with_attributes(x)
-    rows = inputs_of(network_of(changed), changed).rows(np.arange(58))
+    rows = joined(graph_inputs(network_of(changed), changed).rows(np.arange(58)))
     assert np.isfinite(rows).all()
     np.testing.assert_allclose(rows[:, [2, 32]], 0, atol=1e-5)
 
 
 def test_without_neighbors_a_row_is_the_attributes_alone(graph):
-    rows = inputs_of(network_of(graph, "none"), graph).rows(np.arange(60))
-    np.testing.assert_allclose(rows.toarray(), oracle(graph)[:, :30], rtol=1e-5, atol=1e-7)
+    rows = graph_inputs(network_of(graph, "none"), graph).rows(np.arange(60))
+    assert not rows.neighbors
+    np.testing.assert_allclose(joined(rows), oracle(graph)[:, :30], rtol=1e-5, atol=1e-7)
 
 
 def test_new_nodes_have_no_neighbors(graph):
-    rows = network_of(graph).inputs([graph.features()], None).rows(np.arange(60)).toarray()
+    rows = joined(network_of(graph).inputs([graph.features()], None).rows(np.arange(60)))
     np.testing.assert_allclose(rows[:, :30], oracle(graph)[:, :30], rtol=1e-5, atol=1e-7)
     assert (rows[:, 30:] == 0).all()
 
@@ -117,22 +124,22 @@ def test_new_nodes_have_no_neighbors(graph):
 def test_neighbors_are_so_whichever_way_an_edge_points(graph):
     directed = glace.from_arrays(graph.edges(), graph.attributes, ids=range(60), directed=True)
     both = directed.adjacency.toarray() + directed.adjacency.T.toarray()
-    rows = inputs_of(network_of(directed), directed).rows(np.arange(60))
-    np.testing.assert_allclose(rows.toarray(), oracle(directed, both), rtol=1e-4, atol=1e-6)
+    rows = graph_inputs(network_of(directed), directed).rows(np.arange(60))
+    np.testing.assert_allclose(joined(rows), oracle(directed, both), rtol=1e-4, atol=1e-6)
 
 
 def test_hashed_attributes_have_a_column_and_a_sign_each(graph):
     """What each attribute is turned to is read off rows with one attribute; all else follows from it."""
     alone = glace.from_arrays(graph.edges(), sp.eye_array(60, format="csr"), ids=range(60))
     each = network_of(alone, "none", n_hashed_features=7).inputs([alone.features()], None)
-    table = each.rows(np.arange(60)).toarray()[:30].astype(np.float64)
+    table = joined(each.rows(np.arange(60)))[:30].astype(np.float64)
     assert table.shape == (30, 7)
     assert (np.abs(table).sum(axis=1) == 1).all()
     assert {-1.0, 1.0} <= set(table.ravel())
     assert len(np.unique(np.abs(table).argmax(axis=1))) >= 6
-    rows = inputs_of(network_of(graph, n_hashed_features=7), graph).rows(np.arange(60))
+    rows = graph_inputs(network_of(graph, n_hashed_features=7), graph).rows(np.arange(60))
     own, neighbors = np.hsplit(oracle(graph), 2)
-    np.testing.assert_allclose(rows.toarray(), np.hstack([own @ table, neighbors @ table]), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(joined(rows), np.hstack([own @ table, neighbors @ table]), rtol=1e-4, atol=1e-6)
 
 
 def test_products_of_hashed_rows_are_right_on_average():
@@ -142,7 +149,7 @@ def test_products_of_hashed_rows_are_right_on_average():
     graph = glace.from_arrays(np.array([[0, 1]]), x)
     products = []
     for width in (4096, 4097, 5000, 6000):
-        rows = network_of(graph, "none", n_hashed_features=width).inputs([x], None).rows(np.arange(2))
+        rows = network_of(graph, "none", n_hashed_features=width).inputs([x], None).rows(np.arange(2)).own[0]
         products.append(float((rows[[0]] @ rows[[1]].T).toarray()[0, 0]))
     assert np.mean(products) == pytest.approx(1.0, abs=0.05)
 
@@ -155,7 +162,7 @@ def test_dense_attributes_are_not_hashed(graph):
 # What a step hides
 
 
-def mask(dropout=0.0, neighbor_dropout=0.0, pairs=NO_PAIRS, seed=5, neighbors=NEIGHBORS_A_STEP):
+def mask(dropout=0.0, neighbor_dropout=0.0, pairs=NO_PAIRS, seed=5, neighbors=MAX_NEIGHBORS):
     return InputMask(seed, dropout, neighbor_dropout, pairs, neighbors)
 
 
@@ -167,22 +174,21 @@ def test_both_ends_of_a_pair_do_not_see_each_other(graph, is_dense):
     rest = graph.adjacency.toarray()
     rest[pairs[:, 0], pairs[:, 1]] = rest[pairs[:, 1], pairs[:, 0]] = 0
     for listed in (pairs, pairs[:, ::-1], np.concatenate([pairs, pairs])):
-        rows = inputs_of(network_of(graph), graph).rows(nodes, mask(pairs=listed, neighbors=1000))
-        np.testing.assert_allclose(as_array(rows), oracle(graph, rest)[nodes], rtol=1e-4, atol=1e-5)
+        rows = graph_inputs(network_of(graph), graph).rows(nodes, mask(pairs=listed, neighbors=1000))
+        np.testing.assert_allclose(joined(rows), oracle(graph, rest)[nodes], rtol=1e-4, atol=1e-5)
 
 
 def means_seen(graph, nodes, hidden):
     """Which nodes have a part in each row's mean: attributes are the nodes' own numbers."""
     bare = graph.without_attributes()
-    rows = inputs_of(network_of(bare), bare).rows(nodes, hidden).toarray()
-    return rows[:, bare.num_nodes :] > 0
+    return graph_inputs(network_of(bare), bare).rows(nodes, hidden).neighbors[0].toarray() > 0
 
 
 def test_a_step_looks_at_few_neighbors(graph):
     seen = means_seen(graph, np.arange(60), mask())
     degrees = np.diff(graph.adjacency.indptr)
-    np.testing.assert_array_equal(seen.sum(axis=1), np.minimum(degrees, NEIGHBORS_A_STEP))
-    assert degrees.max() > NEIGHBORS_A_STEP
+    np.testing.assert_array_equal(seen.sum(axis=1), np.minimum(degrees, MAX_NEIGHBORS))
+    assert degrees.max() > MAX_NEIGHBORS
 
 
 def test_neighbors_of_a_share_of_the_nodes_are_dropped(graph):
@@ -196,9 +202,9 @@ def test_neighbors_of_a_share_of_the_nodes_are_dropped(graph):
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_dropout_keeps_the_expectation(graph, is_dense):
     graph = dense(graph) if is_dense else graph
-    inputs, nodes = inputs_of(network_of(graph), graph), np.arange(10)
-    whole = as_array(inputs.rows(nodes))
-    drawn = [as_array(inputs.rows(nodes, mask(dropout=0.3, seed=seed, neighbors=1000))) for seed in range(1500)]
+    inputs, nodes = graph_inputs(network_of(graph), graph), np.arange(10)
+    whole = joined(inputs.rows(nodes))
+    drawn = [joined(inputs.rows(nodes, mask(dropout=0.3, seed=seed, neighbors=1000))) for seed in range(1500)]
     np.testing.assert_allclose(np.mean(drawn, axis=0), whole, atol=0.06 * np.abs(whole).max())
     own = whole[:, :30]
     gone = np.mean([(each[:, :30][own != 0] == 0).mean() for each in drawn])
@@ -206,10 +212,10 @@ def test_dropout_keeps_the_expectation(graph, is_dense):
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_the_same_veil_hides_the_same(graph, is_dense):
+def test_the_same_mask_hides_the_same(graph, is_dense):
     graph = dense(graph) if is_dense else graph
-    inputs, nodes = inputs_of(network_of(graph), graph), np.arange(40)
-    first, again, other = (as_array(inputs.rows(nodes, mask(0.3, 0.5, graph.edges()[:5], seed))) for seed in (1, 1, 2))
+    inputs, nodes = graph_inputs(network_of(graph), graph), np.arange(40)
+    first, again, other = (joined(inputs.rows(nodes, mask(0.3, 0.5, graph.edges()[:5], seed))) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -234,10 +240,12 @@ def test_gaussians_of_a_network_with_neighbors_are_those_of_its_formula(graph, i
     monkeypatch.setattr("glace.model.network.ENCODE_ROWS", 7)
     graph = dense(graph) if is_dense else graph
     network = network_of(graph)
-    own, context = network.embed(inputs_of(network, graph), np.arange(60))
+    own, context = network.embed(graph_inputs(network, graph), np.arange(60))
     weights = {name: value.astype(np.float64) for name, value in network.weights().items()}
     layer, head = "encoders.first.input.", "encoders.first.heads.0."
-    u = np.maximum(oracle(graph) @ weights[f"{layer}weight"] + weights[f"{layer}bias"], 0)
+    own_part, neighbor_part = np.hsplit(oracle(graph), 2)
+    u = own_part @ weights[f"{layer}own.0.weight"] + neighbor_part @ weights[f"{layer}neighbors.0.weight"]
+    u = np.maximum(u + weights[f"{layer}own.0.bias"], 0)
     mean, spread = (
         u @ weights[f"{head}{part}.weight"] + weights[f"{head}{part}.bias"] for part in ("mean", "variance")
     )
@@ -252,12 +260,12 @@ def test_an_edge_of_the_batch_is_in_the_mean_of_neither_end(planted):
     bare = planted.without_attributes()
     network = network_of(bare)
     sampler = EdgeSampler(bare, SamplingConfig(batch_size=64, negative_pool_size=32), Streams(0))
-    trainer = Trainer(network, inputs_of(network, bare), sampler, None, TrainingConfig(max_steps=3))
+    trainer = Trainer(network, graph_inputs(network, bare), sampler, None, TrainingConfig(max_steps=3))
     seen = []
     rows = trainer.inputs.rows
 
     def heard(nodes, hidden=None):
-        seen.append((nodes, rows(nodes, hidden).toarray()[:, bare.num_nodes :]))
+        seen.append((nodes, rows(nodes, hidden).neighbors[0].toarray()))
         return rows(nodes, hidden)
 
     trainer.inputs.rows = heard  # type: ignore[method-assign]
@@ -272,7 +280,7 @@ def test_an_edge_of_the_batch_is_in_the_mean_of_neither_end(planted):
 
 
 def test_training_without_leaving_edges_out_would_leak(planted):
-    """What the test above validation_points for is there once the pairs are not hidden."""
+    """The leak that the test above looks for exists if the pairs are not hidden."""
     edges = planted.edges()[:40]
     nodes = np.unique(edges)
     seen = means_seen(planted, nodes, mask())
@@ -280,17 +288,37 @@ def test_training_without_leaving_edges_out_would_leak(planted):
     assert seen[at, edges[:, 1]].any()
 
 
-def test_inputs_know_their_size_and_scale_nothing_unasked():
-    x = np.arange(6, dtype=np.float32).reshape(3, 2)
-    inputs = Inputs(InputShape(2, False), x, None, Scaling(unit=False))
-    assert len(inputs) == 3
-    np.testing.assert_array_equal(inputs.rows(np.array([2, 0])), x[[2, 0]])
+def test_inputs_know_their_size_and_scale_nothing_unless_asked(graph):
+    network = network_of(dense(graph), "none", normalize=False)
+    inputs = network.inputs([x := dense(graph).features()], None)
+    assert len(inputs) == 60
+    np.testing.assert_array_equal(inputs.rows(np.array([2, 0])).own[0], x[[2, 0]])
+
+
+@pytest.mark.parametrize("neighbors", ["mean", "none"])
+def test_weights_start_within_the_bound_of_all_columns_together(graph, neighbors):
+    """Own and neighbours' columns are summed into one hidden layer, so its fan-in is that of both."""
+    network = network_of(graph, neighbors)
+    weights = [
+        value for name, value in network.weights().items() if name in network.column_weights() and value.ndim == 2
+    ]
+    bound = (6 / (30 * len(weights) + 8)) ** 0.5
+    assert len(weights) == (2 if neighbors == "mean" else 1)
+    for weight in weights:
+        assert np.abs(weight).max() == pytest.approx(bound, rel=0.05)
+        assert np.abs(weight).max() <= bound
+
+
+def test_one_hot_nodes_are_not_dropped(graph):
+    bare = graph.without_attributes()
+    rows = graph_inputs(network_of(bare), bare).rows(np.arange(60), mask(dropout=0.9))
+    np.testing.assert_array_equal(rows.own[0].toarray(), np.eye(60))
 
 
 def test_the_scale_of_dense_columns_travels_with_the_weights(graph):
     graph = dense(graph)
     network = network_of(graph)
-    other = Network(network.kinds, network.config, "symmetric_kl", Streams(9))
+    other = Network(network.types, network.config, "symmetric_kl", Streams(9))
     other.set_weights(network.weights())
     old, new = network.weights(), other.weights()
     for name in ("scales.0.shift", "scales.0.scale"):

@@ -13,21 +13,22 @@ import glace
 from glace.config.config import ModelConfig, SamplingConfig
 from glace.gaussian.dissimilarity import MEASURES
 from glace.model.input_layers import InputShape, SparseInput, sparse_inputs
-from glace.model.loss import _pushed, _pushed_by_torch, batch_loss, edge_loss
-from glace.model.network import Network, shared_out
-from glace.model.node_types import Kind
+from glace.model.input_types import InputType
+from glace.model.loss import batch_loss, edge_loss, negative_loss, torch_negative_loss
+from glace.model.network import Network, divided
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
 
 SETTLED: dict[str, Any] = {
-    "dim": 4, "hidden": 8, "ensemble_size": 1, "neighbor_features": "none", "neighbor_dropout": 0, "dropout": 0, "offset": "learned",
+    "dim": 4, "hidden": 8, "ensemble_size": 1, "neighbor_features": "none", "neighbor_dropout": 0, "dropout": 0,
+    "offset": "learned",
 }  # fmt: skip
 
 
 def network_of(graph, measure="symmetric_kl", **options):
     attributes = graph.features()
     shape = InputShape(attributes.shape[1], sp.issparse(attributes))
-    network = Network([Kind("", shape)], ModelConfig(**SETTLED | options), measure, Streams(0))
+    network = Network([InputType("", shape)], ModelConfig(**SETTLED | options), measure, Streams(0))
     network.standardize([attributes])
     return network
 
@@ -38,11 +39,11 @@ def batch_of(graph, kind, **options):
 
 
 def loss_of(network, graph, batch):
-    rows = row_optimizer(network, graph)
+    rows = input_rows(network, graph)
     return batch_loss(network, rows, batch.anchors, batch.targets, batch.negatives, batch.allowed, 3)
 
 
-def row_optimizer(network, graph):
+def input_rows(network, graph):
     return network.inputs([graph.features()], graph.adjacency).rows(np.arange(graph.num_nodes))
 
 
@@ -61,17 +62,17 @@ def edge_by_edge(measure, own, other, offset, batch):
     for b, (i, j) in enumerate(zip(batch.anchors, batch.targets, strict=True)):
         drawn = batch.negatives if batch.negatives.ndim == 1 else batch.negatives[b]
         kept = [v for v, fine in zip(drawn, batch.allowed[b], strict=True) if fine]
-        pushed = [logsigmoid(measure(own[i], other[v]) - offset) for v in kept]
+        terms = [logsigmoid(measure(own[i], other[v]) - offset) for v in kept]
         total -= logsigmoid(offset - measure(own[i], other[j]))
-        total -= 3 * sum(pushed) / max(len(pushed), 1)
+        total -= 3 * sum(terms) / max(len(terms), 1)
     return total
 
 
 def spelled_out(network, graph, batch):
     """Eq. 12 and 13 of the paper for one batch, with plain loops."""
-    rows, everyone = row_optimizer(network, graph), np.arange(graph.num_nodes)
+    rows, everyone = input_rows(network, graph), np.arange(graph.num_nodes)
     total = torch.tensor(0.0)
-    for part in network.parts:
+    for part in network.proximities:
         own = network.encoders[part](rows, everyone)
         other = network.encoders["context" if part == "second" else part](rows, everyone)
         for dims, offset in zip(members_of(network), network.offsets[part], strict=True):
@@ -92,7 +93,7 @@ def test_batch_loss_is_the_papers_objective(planted, measure, proximity, kind):
 @pytest.mark.parametrize("proximity", ["first", "both"])
 def test_members_have_each_their_own_objective(planted, proximity):
     network = network_of(planted, proximity=proximity, ensemble_size=3, hidden=10)
-    assert (network.dims, network.offset()) == ([2, 1, 1], 12 * len(network.parts))
+    assert (network.dims, network.offset()) == ([2, 1, 1], 12 * len(network.proximities))
     batch = batch_of(planted, "shared")
     found, wanted = loss_of(network, planted, batch), spelled_out(network, planted, batch)
     np.testing.assert_allclose(found.item(), wanted.item(), rtol=1e-4)
@@ -101,12 +102,12 @@ def test_members_have_each_their_own_objective(planted, proximity):
 def test_members_have_nothing_in_common(planted):
     """Each is what a network of its share of the hidden layer alone would be."""
     network = network_of(planted, ensemble_size=3, hidden=10, dim=5)
-    encoder, rows = network.encoders["first"], row_optimizer(network, planted).toarray()
+    encoder, rows = network.encoders["first"], input_rows(network, planted).own[0].toarray()
     whole = embedded(network, planted, 400)
-    weights, bias = encoder.input.weight.numpy(), encoder.input.bias.detach().numpy()
-    assert encoder.shares == [4, 3, 3]
+    weights, bias = encoder.input.own[0].weight.numpy(), encoder.input.own[0].bias.detach().numpy()
+    assert encoder.widths == [4, 3, 3]
     begin = 0
-    for dims, share, head in zip(members_of(network), encoder.shares, encoder.heads, strict=True):
+    for dims, share, head in zip(members_of(network), encoder.widths, encoder.heads, strict=True):
         own = slice(begin, begin + share)
         with torch.no_grad():
             alone = head(torch.from_numpy(np.maximum(rows @ weights[:, own] + bias[own], 0)).float())
@@ -116,16 +117,16 @@ def test_members_have_nothing_in_common(planted):
 
 
 @pytest.mark.parametrize(("total", "members", "wanted"), [(8, 1, [8]), (8, 3, [3, 3, 2]), (3, 3, [1, 1, 1])])
-def test_sizes_are_shared_out_evenly(total, members, wanted):
-    assert shared_out(total, members) == wanted
+def test_sizes_are_divided_evenly(total, members, wanted):
+    assert divided(total, members) == wanted
 
 
 def test_with_offset_zero_and_own_negatives_it_is_the_paper_to_the_letter():
-    near, far = torch.tensor([[0.5, 2.0]]), torch.tensor([[[1.0, 3.0], [0.2, 0.7]]])
+    positive, negative = torch.tensor([[0.5, 2.0]]), torch.tensor([[[1.0, 3.0], [0.2, 0.7]]])
     allowed = np.ones((2, 2), dtype=bool)
-    wanted = -(logsigmoid(-near) + logsigmoid(far).sum(2)).mean()
-    for pushed in (_pushed_by_torch, _pushed):
-        assert edge_loss(-near, pushed(far.clone(), allowed, 2)).item() == pytest.approx(wanted.item())
+    wanted = -(logsigmoid(-positive) + logsigmoid(negative).sum(2)).mean()
+    for term in (torch_negative_loss, negative_loss):
+        assert edge_loss(-positive, term(negative.clone(), allowed, 2)).item() == pytest.approx(wanted.item())
 
 
 def test_gradients_through_the_sparse_layer_are_right(planted):
@@ -135,7 +136,7 @@ def test_gradients_through_the_sparse_layer_are_right(planted):
     ((_, layer),) = sparse_inputs(network)
     assert isinstance(layer, SparseInput)
     found = layer.touched()
-    touched, gradient = found.numbers, found.gradient()
+    touched, gradient = found.rows, found.gradient()
     row, column, step = touched[3], 2, 1e-2
     losses = []
     for sign in (1, -1):
@@ -151,8 +152,8 @@ def test_gradients_through_the_sparse_layer_are_right(planted):
     ((_, layer),) = sparse_inputs(sparse_twin)
     assert isinstance(layer, SparseInput)
     found = layer.touched()
-    touched, gradient = found.numbers, found.gradient()
-    whole = twin.encoders["first"].input.weight.grad.numpy()
+    touched, gradient = found.rows, found.gradient()
+    whole = twin.encoders["first"].input.own[0].weight.grad.numpy()
     np.testing.assert_allclose(gradient, whole[touched], rtol=1e-3, atol=1e-6)
     assert np.abs(np.delete(whole, touched, axis=0)).max(initial=0) == 0
 
@@ -165,7 +166,7 @@ def test_only_nodes_of_the_batch_are_encoded(planted, encoded_rows):
 
 
 def test_weights_start_xavier_uniform(planted):
-    weight = network_of(planted).encoders["first"].input.weight.numpy()
+    weight = network_of(planted).encoders["first"].input.own[0].weight.numpy()
     bound = (6 / sum(weight.shape)) ** 0.5
     assert np.abs(weight).max() <= bound
     assert weight.std() == pytest.approx(bound / 3**0.5, rel=0.1)
@@ -182,7 +183,7 @@ def test_linear_activation_is_equation_1(planted):
     network = network_of(planted, activation="linear", normalize=False)
     encoder = network.encoders["first"]
     x = planted.attributes[:3].toarray()
-    u = x @ encoder.input.weight.numpy() + encoder.input.bias.detach().numpy()
+    u = x @ encoder.input.own[0].weight.numpy() + encoder.input.own[0].bias.detach().numpy()
     mean = u @ encoder.heads[0].mean.weight.detach().numpy()
     np.testing.assert_allclose(embedded(network, planted, 3).mean, mean, rtol=1e-4, atol=1e-6)
 
@@ -191,7 +192,7 @@ def test_dense_columns_are_standardized_by_the_training_nodes():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.normal(1e4, 50, 100), np.full(100, 7.0), rng.random(100)]).astype(np.float32)
     graph = glace.from_arrays(rng.integers(100, size=(200, 2)), x)
-    scaled = row_optimizer(network_of(graph), graph)
+    scaled = input_rows(network_of(graph), graph).own[0]
     np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-2)
     np.testing.assert_allclose(scaled.std(0), [1, 0, 1], atol=1e-2)
-    np.testing.assert_array_equal(row_optimizer(network_of(graph, normalize=False), graph), x)
+    np.testing.assert_array_equal(input_rows(network_of(graph, normalize=False), graph).own[0], x)

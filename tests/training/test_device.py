@@ -41,7 +41,7 @@ def gradients(trainer):
             continue
         touched = layer.touched()
         found[f"{name}.weight"] = np.zeros(layer.weight.shape, np.float32)
-        found[f"{name}.weight"][touched.numbers] = touched.gradient()
+        found[f"{name}.weight"][touched.rows] = touched.gradient()
     return loss.item(), found
 
 

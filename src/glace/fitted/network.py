@@ -3,7 +3,7 @@
 Nothing here imports torch before a network is needed, so questions about known nodes do without it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from glace.model.input_layers import InputShape
+    from glace.model.input_types import InputType
     from glace.model.inputs import NodeInputs
     from glace.model.network import Network
 
@@ -51,14 +52,14 @@ class NetworkState:
     @cached_property
     def network(self) -> "Network":
         """The network, built on first use."""
+        from glace.model.input_types import input_types
         from glace.model.network import Network
-        from glace.model.node_types import empty_of, kinds_of
 
         modules = _required_modules(self.config, self.encoder)
         shapes = {node_type.name: input_shape(node_type) for node_type in self.node_types}
-        kinds = kinds_of(shapes, self.config.model, modules)
-        self._check_sizes(kinds)
-        network = Network(kinds, self.config.model, self.dissimilarity, self.config.streams)
+        types = input_types(shapes, self.config.model, modules)
+        self._check_sizes(types)
+        network = Network(types, self.config.model, self.dissimilarity, self.config.streams)
         try:
             network.set_weights(self.weights)
         except RuntimeError as problem:
@@ -66,38 +67,28 @@ class NetworkState:
                 message = f"the weights in {self.source} do not fit the given encoder; create it as it was for training"
                 raise InputError(message) from problem
             raise FormatError(f"{self.source} is not a usable model file: its weights do not fit") from problem
-        network.check_modules([empty_of(kind.shape, rows=1) for kind in network.kinds])
+        network.check_modules([each.empty(rows=1) for each in network.types])
         return network
 
-    def _check_sizes(self, kinds: Any) -> None:
+    def _check_sizes(self, types: "Sequence[InputType]") -> None:
         """Raise unless weights have the stated sizes, before anything of the stated size is allocated."""
-        from glace.model.node_types import joined, kind_of_columns
+        from glace.model.input_types import column_weights
 
-        neighbors = self.config.model.neighbor_features == "mean"
-        kinds, seen = joined(kinds) if neighbors else kinds, set()
-        for name, array in self.weights.items():
-            place = kind_of_columns(name)
-            if place is None:
-                continue
-            shape = kinds[place].shape
-            dense = 0 if shape.sparse else shape.width
-            if array.shape[0] != (dense if name.startswith("scales.") else shape.columns):
+        for name, code in column_weights(types, self.config.model).items():
+            if name not in self.weights:
+                raise FormatError(f"{self.source} is not a usable model file: weights of a node type are missing")
+            shape, found = types[code].shape, self.weights[name].shape
+            rows = shape.columns if not name.startswith("scales.") else 0 if shape.sparse else shape.width
+            if found[:1] != (rows,):
                 raise FormatError(
-                    f"{self.source} is not a usable model file: the weights {name} have the shape {array.shape}, "
+                    f"{self.source} is not a usable model file: the weights {name} have the shape {found}, "
                     "not the stated one"
                 )
-            if len(array):
-                seen.add(place)
-        for number, kind in enumerate(kinds):
-            # With a custom encoder for sparse rows, no weight has a stated size.
-            unsized = isinstance(kind.part, CustomEncoder) and kind.shape.sparse and not neighbors
-            if number not in seen and not unsized:
-                raise FormatError(f"{self.source} is not a usable model file: weights of a node type are missing")
 
     @classmethod
     def of(cls, network: "Network", config: Config, node_types: tuple[NodeType, ...]) -> "NetworkState":
         """Wrap a trained network."""
-        modules = {kind.name: kind.module for kind in network.kinds if kind.module is not None}
+        modules = {each.name: each.module for each in network.types if each.module is not None}
         state = cls(network.weights(), config, network.measure.name, node_types, modules or None)
         vars(state)["network"] = network
         return state
@@ -126,14 +117,14 @@ def input_shape(node_type: NodeType) -> "InputShape":
     """Return the shape of the encoder's input for nodes of a type."""
     from glace.model.input_layers import InputShape
 
-    return InputShape(node_type.width or node_type.count, node_type.sparse, by_node=node_type.width is None)
+    return InputShape(node_type.width or node_type.count, node_type.sparse, one_hot=node_type.width is None)
 
 
 def graph_inputs(network: "Network", graph: Graph) -> "NodeInputs":
     """Return the network's inputs for all nodes of a graph; neighbours are taken in both edge directions."""
     adjacency = graph.neighborhoods() if network.neighbors else graph.adjacency
     types = graph.by_type()
-    return network.inputs(types.features(), adjacency, types.type_codes, types.rows)
+    return network.inputs(types.features(), adjacency, types.locate)
 
 
 def embed_all(network: "Network", inputs: "NodeInputs", allocate: Allocator) -> tuple[Gaussian, Gaussian | None]:

@@ -44,7 +44,7 @@ class NewNodes:
 
     def inputs(self, network: "Network") -> "NodeInputs":
         """Return the inputs of the network; new nodes have no edges."""
-        return network.inputs(self.attributes.features(), None, self.attributes.type_codes, self.attributes.rows)
+        return network.inputs(self.attributes.features(), None, self.attributes.locate)
 
 
 def new_nodes(attributes: NewAttributes, node_types: NodeTypes, node_type: str | None) -> NewNodes:

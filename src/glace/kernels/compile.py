@@ -1,4 +1,4 @@
-"""How kernels are compiled, in one place."""
+"""Compilation of the CPU kernels with Numba, and the types of their arrays."""
 
 import functools
 import threading
@@ -7,12 +7,20 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.integer]
+FloatArray = npt.NDArray[np.floating]
+BoolArray = npt.NDArray[np.bool_]
+CSR = tuple[IntArray, IntArray, FloatArray]
+"""indptr, indices and data of a sparse matrix."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Threads(threading.local):
-    """How many threads kernels may use that are called from this one: a thread beside the main one has itself only."""
+    """Number of threads that kernels called from the current thread may use; helper threads have only themselves."""
 
     count = 1
 
@@ -21,14 +29,14 @@ _threads = _Threads()
 
 
 def compiled(function: Function) -> Function:
-    """Compile at the first call and keep the result on disk.
+    """Compile a function at its first call and cache the result on disk.
 
-    A function with a `prange` loop is compiled twice: with one thread the plain version runs, because the
-    parallel one makes its whole pool wait for each other even then, which a busy machine turns into seconds.
+    A function with a `prange` loop is compiled twice. With one thread the serial version runs, because the parallel
+    one synchronizes its whole thread pool even then, which can take seconds on a busy machine.
     """
     if "prange" not in function.__code__.co_names:
         return cast(Function, _jit(function))
-    serial, parallel = _jit(_twin(function, "serial")), _jit(_twin(function, "parallel"), parallel=True)
+    serial, parallel = _jit(_copy(function, "serial")), _jit(_copy(function, "parallel"), parallel=True)
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
@@ -38,16 +46,16 @@ def compiled(function: Function) -> Function:
 
 
 def set_threads(count: int) -> None:
-    """Let kernels that this thread calls use so many threads, or as many as the machine has if that is fewer."""
+    """Set the number of threads for kernels called from the current thread; at most as many as the machine has."""
     _threads.count = min(count, numba.config.NUMBA_NUM_THREADS)
     if _threads.count > 1:
         numba.set_num_threads(_threads.count)
-        _meet(_threads.count)
+        _start_pool(_threads.count)
 
 
 @numba.njit(parallel=True)  # type: ignore[untyped-decorator]
-def _meet(threads: int) -> int:
-    """Start the pool now: its first use sets OpenMP's thread count, which torch shares, to that of the machine."""
+def _start_pool(threads: int) -> int:
+    """Start the thread pool now: its first use resets OpenMP's thread count, which torch shares."""
     total = 0
     for thread in numba.prange(threads):
         total += thread
@@ -55,16 +63,16 @@ def _meet(threads: int) -> int:
 
 
 def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    # numpy's errors: Python's would check every division for zero, and no loop with one would be vectorised.
+    # Python's error model would check every division for zero, which prevents vectorization.
     options |= {"nogil": True, "error_model": "numpy"}
     try:
         return cast(Callable[..., Any], numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # no folder to keep it in: a read-only installation without a home
+    except RuntimeError:  # no cache folder: a read-only installation without a home
         return cast(Callable[..., Any], numba.njit(**options)(function))
 
 
-def _twin(function: Any, kind: str) -> Any:
-    """The same function under another name: numba keeps compiled code on disk by name, not by option."""
-    twin = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{kind}")
-    twin.__qualname__, twin.__module__ = twin.__name__, function.__module__
-    return twin
+def _copy(function: Callable[..., Any], suffix: str) -> FunctionType:
+    """Copy a function under another name: Numba's disk cache distinguishes names, not options."""
+    copy = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{suffix}")
+    copy.__qualname__, copy.__module__ = copy.__name__, function.__module__
+    return copy

@@ -1,16 +1,14 @@
 """The rejection of negatives that are neighbours."""
 
-from typing import Any
-
 import numpy as np
 from numba import prange
 
-from glace.kernels.compile import compiled
+from glace.kernels.compile import BoolArray, IntArray, compiled
 
 
 @compiled
-def is_neighbour(indptr: Any, indices: Any, source: Any, target: Any) -> Any:
-    """Whether target is in the sorted adjacency row of source."""
+def is_neighbour(indptr: IntArray, indices: IntArray, source: int, target: int) -> bool:
+    """Whether `target` is in the sorted adjacency row of `source`."""
     low, high = indptr[source], indptr[source + 1]
     while low < high:
         middle = (low + high) // 2
@@ -18,12 +16,14 @@ def is_neighbour(indptr: Any, indices: Any, source: Any, target: Any) -> Any:
             low = middle + 1
         else:
             high = middle
-    return low < indptr[source + 1] and indices[low] == target
+    return bool(low < indptr[source + 1] and indices[low] == target)
 
 
 @compiled
-def allowed_pairs(indptr: Any, indices: Any, anchors: Any, candidates: Any, allowed: Any) -> None:
-    """allowed[b, k] = candidates[b, k] is neither anchors[b] nor one of its neighbours; (B, K) bool."""
+def allowed_pairs(
+    indptr: IntArray, indices: IntArray, anchors: IntArray, candidates: IntArray, allowed: BoolArray
+) -> None:
+    """Set allowed[b, k], (B, K), to whether candidates[b, k] is neither anchors[b] nor one of its neighbours."""
     for b in prange(len(anchors)):
         for k in range(candidates.shape[1]):
             other = candidates[b, k]
@@ -31,10 +31,10 @@ def allowed_pairs(indptr: Any, indices: Any, anchors: Any, candidates: Any, allo
 
 
 @compiled
-def allowed_pool(indptr: Any, indices: Any, anchors: Any, pool: Any, allowed: Any) -> None:
-    """The same against one pool (M,) sorted ascending, for all anchors; allowed is (B, M) bool.
+def allowed_pool(indptr: IntArray, indices: IntArray, anchors: IntArray, pool: IntArray, allowed: BoolArray) -> None:
+    """Set allowed[b, k], (B, M), for one pool (M,) shared by all anchors and sorted ascending.
 
-    Most rows have few neighbours: looking each of them up in the pool beats looking up the whole pool.
+    Most rows have few neighbours: looking up each of them in the pool is faster than looking up the whole pool.
     """
     for b in prange(len(anchors)):
         allowed[b, :] = True
@@ -50,7 +50,7 @@ def allowed_pool(indptr: Any, indices: Any, anchors: Any, pool: Any, allowed: An
 
 
 @compiled
-def _forbid(pool: Any, node: Any, allowed: Any) -> None:
+def _forbid(pool: IntArray, node: int, allowed: BoolArray) -> None:
     place = np.searchsorted(pool, node)
     while place < len(pool) and pool[place] == node:
         allowed[place] = False

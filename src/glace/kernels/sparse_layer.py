@@ -1,35 +1,34 @@
-"""The sparse input layer: rows of X times W, and a step of training on the rows of W that a batch touched.
+"""The sparse input layer: rows of X times W, and an optimizer step on the rows of W that a batch touched.
 
-X is given as whole CSR arrays plus the numbers of the wanted rows, so that nothing is sliced or copied
-and the arrays may be mapped from disk. Every output row is written by one thread, in a fixed order of
-summation: results do not depend on the number of threads.
+X is passed as whole CSR arrays plus the indices of the wanted rows, so that nothing is sliced or copied and the arrays
+may be memory-mapped. Every output row is written by one thread, in a fixed order of summation: results do not depend on
+the number of threads.
 """
-
-from typing import Any
 
 import numpy as np
 from numba import prange
 
-from glace.kernels.compile import compiled
+from glace.kernels.compile import CSR, FloatArray, IntArray, compiled
 
 BLOCK = 64
-"""Rows of W updated by one thread at a time: the room for their gradient is made once for all of them."""
+"""Rows of W that one thread updates at a time; it allocates the buffer for their gradients once."""
 LANES = 16
-SWEPT = 16
-"""Columns that are passed by in the time that one is sorted in."""
+SCAN_COST = 16
+"""Columns that can be scanned in the time it takes to sort one."""
 SMALL = 1e-8
-"""Keeps a division from being one by 0."""
+"""Added to denominators to avoid a division by 0."""
 
 
 @compiled
-def product(indptr: Any, indices: Any, data: Any, rows: Any, weight: Any, bias: Any, out: Any) -> None:
-    """out[r] = bias + X[rows[r]] W, shapes (R, H); W is (D, H)."""
+def product(matrix: CSR, rows: IntArray, weight: FloatArray, bias: FloatArray, out: FloatArray) -> None:
+    """Set out[r] to bias + X[rows[r]] W, shape (R, H); W is (D, H). With an empty bias, add X[rows[r]] W to out[r]."""
+    indptr, indices, data = matrix
     for r in prange(len(rows)):
-        for h in range(out.shape[1]):
+        for h in range(len(bias)):
             out[r, h] = bias[h]
         begin, end = indptr[rows[r]], indptr[rows[r] + 1]
         fours = begin + (end - begin) // 4 * 4
-        # Four entries at a time: the sum is read and written once for all of them.
+        # Four entries at a time, so that the sum is read and written once for all of them.
         for p in range(begin, fours, 4):
             a, b, c, d = indices[p], indices[p + 1], indices[p + 2], indices[p + 3]
             x, y, z, w = data[p], data[p + 1], data[p + 2], data[p + 3]
@@ -42,13 +41,14 @@ def product(indptr: Any, indices: Any, data: Any, rows: Any, weight: Any, bias: 
 
 
 @compiled
-def by_column(indptr: Any, indices: Any, data: Any, rows: Any, slots: Any) -> Any:
-    """The wanted rows of X turned into columns: (touched columns, start, batch row, value).
+def by_column(matrix: CSR, rows: IntArray, slots: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Transpose the wanted rows of X: (touched columns, start, batch row, value).
 
-    Column `touched[c]` has the entries start[c] to start[c + 1], in the order of the batch. Columns are sorted: who
-    goes through rows of W in the order they lie in memory is faster by a sixth. `slots` is a scratch array of D
-    entries, all -1, and is left so: where D is large, the cost is that of the entries.
+    Column `touched[c]` has the entries start[c] to start[c + 1], in the order of the batch. Columns are sorted, because
+    updating the rows of W in the order of memory is faster by a sixth. `slots` is a scratch array of D entries, all -1
+    before and after, so that the cost does not depend on D where D is large.
     """
+    indptr, indices, data = matrix
     total = 0
     for r in range(len(rows)):
         total += indptr[rows[r] + 1] - indptr[rows[r]]
@@ -79,9 +79,9 @@ def by_column(indptr: Any, indices: Any, data: Any, rows: Any, slots: Any) -> An
 
 
 @compiled
-def _sorted(found: Any, slots: Any) -> Any:
-    """The found columns, those whose slot is not negative, in order."""
-    if len(slots) > SWEPT * len(found):
+def _sorted(found: IntArray, slots: IntArray) -> IntArray:
+    """Sort the found columns, which are those whose slot is not negative."""
+    if len(slots) > SCAN_COST * len(found):
         return np.sort(found)
     place = 0
     for column in range(len(slots)):
@@ -93,31 +93,31 @@ def _sorted(found: Any, slots: Any) -> Any:
 
 @compiled
 def rmsprop_rows(
-    touched: Any,
-    start: Any,
-    batch_row: Any,
-    value: Any,
-    upstream: Any,
-    weight: Any,
-    squares: Any,
-    touches: Any,
-    rate: Any,
-    decay: Any,
+    touched: IntArray,
+    start: IntArray,
+    batch_row: IntArray,
+    value: FloatArray,
+    upstream: FloatArray,
+    weight: FloatArray,
+    squares: FloatArray,
+    touches: IntArray,
+    rate: float,
+    decay: float,
 ) -> None:
-    """One step on the touched rows of `weight`, in place: each along its gradient over the size of those so far.
+    """Take one RMSprop step on the touched rows of `weight`, in place, with one running mean of squares per row.
 
-    squares (D,) is the running mean of the gradients' mean square, a number a row, and touches (D,) counts what it is
-    made of, so that a row's first step is as long as any. The gradient of row touched[c] is the sum of
-    value * upstream[batch_row] over its entries, as `by_column` gives them. It is used while it is in the cache:
-    written out, the gradients of all rows would take the way to memory twice.
+    squares (D,) is the running mean of each row's mean squared gradient, and touches (D,) counts its updates for the
+    bias correction. The gradient of row touched[c] is the sum of value * upstream[batch_row] over its entries, as
+    `by_column` returns them. It is used while it is in the cache; materialized, the gradients of all rows would
+    travel to memory and back.
     """
     for block in prange((len(touched) + BLOCK - 1) // BLOCK):
-        gradient, parts = np.empty(weight.shape[1], np.float32), np.empty(LANES, np.float32)
+        gradient, sums = np.empty(weight.shape[1], np.float32), np.empty(LANES, np.float32)
         for c in range(block * BLOCK, min(block * BLOCK + BLOCK, len(touched))):
             _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
             row = touched[c]
             touches[row] += 1
-            squares[row] = decay * squares[row] + (1 - decay) * _mean_square(gradient, parts)
+            squares[row] = decay * squares[row] + (1 - decay) * _mean_square(gradient, sums)
             size = np.sqrt(squares[row] / (1 - decay ** touches[row]))
             factor = np.float32(rate / (size + SMALL))
             for h in range(weight.shape[1]):
@@ -125,16 +125,16 @@ def rmsprop_rows(
 
 
 @compiled
-def _mean_square(values: Any, parts: Any) -> Any:
-    """Of (H,) values; `parts` is room for the sums of every `LANES`-th, which the processor adds up at once."""
-    parts[:] = 0
+def _mean_square(values: FloatArray, sums: FloatArray) -> float:
+    """Return the mean square of (H,) values; `sums` is a buffer for `LANES` partial sums, which vectorize."""
+    sums[:] = 0
     whole = len(values) // LANES * LANES
     for begin in range(0, whole, LANES):
         for lane in range(LANES):
-            parts[lane] += values[begin + lane] * values[begin + lane]
+            sums[lane] += values[begin + lane] * values[begin + lane]
     total = 0.0
     for lane in range(LANES):
-        total += parts[lane]
+        total += sums[lane]
     for h in range(whole, len(values)):
         total += values[h] * values[h]
     return total / len(values)
@@ -142,22 +142,22 @@ def _mean_square(values: Any, parts: Any) -> Any:
 
 @compiled
 def adam_rows(
-    touched: Any,
-    start: Any,
-    batch_row: Any,
-    value: Any,
-    upstream: Any,
-    weight: Any,
-    first: Any,
-    second: Any,
-    rate: Any,
-    damping: Any,
-    betas: Any,
+    touched: IntArray,
+    start: IntArray,
+    batch_row: IntArray,
+    value: FloatArray,
+    upstream: FloatArray,
+    weight: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+    rate: np.float32,
+    damping: np.float32,
+    betas: FloatArray,
 ) -> None:
-    """One Adam step on the touched rows of `weight` and of both moments, in place.
+    """Take one lazy Adam step on the touched rows of `weight` and of both moments, in place.
 
-    Gradients are those of `rmsprop_rows`. Lazy: rows that no batch entry touched keep their moments as they are.
-    `rate` and `damping` hold the bias corrections: rate = lr / (1 - b1^t) and damping = sqrt(1 - b2^t).
+    Gradients are those of `rmsprop_rows`. Rows that no batch entry touched keep their moments.
+    `rate` and `damping` contain the bias corrections: rate = lr / (1 - b1^t) and damping = sqrt(1 - b2^t).
     """
     b1, b2 = betas[0], betas[1]
     c1, c2 = np.float32(1.0) - b1, np.float32(1.0) - b2
@@ -176,9 +176,11 @@ def adam_rows(
 
 
 @compiled
-def _column_gradient(begin: Any, end: Any, batch_row: Any, value: Any, upstream: Any, gradient: Any) -> None:
-    """gradient (H,) = sum of value * upstream over the entries from begin to end, at least one."""
-    # The first one or two set the sum, so that it need not be cleared: most columns have no more.
+def _column_gradient(
+    begin: int, end: int, batch_row: IntArray, value: FloatArray, upstream: FloatArray, gradient: FloatArray
+) -> None:
+    """Set gradient (H,) to the sum of value * upstream over the entries from begin to end, at least one."""
+    # The first one or two entries overwrite the sum, so that it need not be cleared: most columns have no more.
     p = begin + 2 - (end - begin) % 2
     i, j, x, y = batch_row[begin], batch_row[p - 1], value[begin], value[p - 1]
     if p == begin + 1:
@@ -186,7 +188,7 @@ def _column_gradient(begin: Any, end: Any, batch_row: Any, value: Any, upstream:
     for h in range(len(gradient)):
         gradient[h] = x * upstream[i, h] + y * upstream[j, h]
     for q in range(p, end, 2):
-        # Read into locals first: indexing with batch_row[q] inside the loop keeps it from being vectorised.
+        # Read into locals first: indexing with batch_row[q] inside the loop would prevent vectorization.
         i, j, x, y = batch_row[q], batch_row[q + 1], value[q], value[q + 1]
         for h in range(len(gradient)):
             gradient[h] += x * upstream[i, h] + y * upstream[j, h]

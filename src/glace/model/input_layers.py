@@ -1,186 +1,218 @@
-"""Input layers: rows of attributes to `hidden` numbers."""
+"""Input layers: from rows of attributes, sparse or dense, to hidden numbers."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from glace.kernels import sparse_layer
+from glace.kernels.compile import CSR, IntArray
+from glace.sparse import Matrix
 
 NodeIndex = npt.NDArray[np.int64]
 
 
 class InputShape(NamedTuple):
-    """What nodes look like to a network: D attributes, sparse or dense, and beside them their neighbours' mean.
+    """The attributes of a node type as a network sees them.
 
-    Sparse ones may be `hashed` into so many columns; 0 if they are not. `by_node`: nodes have no attributes, and
-    each is known by a column of its own.
+    `width` is the number D of attributes; sparse ones are hashed into `hashed` columns if that is not 0. `one_hot`
+    nodes have no attributes: each has a column of its own.
     """
 
     width: int
     sparse: bool
-    neighbors: bool = False
     hashed: int = 0
-    by_node: bool = False
-
-    @property
-    def part(self) -> int:
-        """Columns of a node's own attributes, and again of its neighbours'."""
-        return self.hashed or self.width
+    one_hot: bool = False
 
     @property
     def columns(self) -> int:
-        """Numbers in a row of input."""
-        return self.part * (2 if self.neighbors else 1)
+        """Numbers in an input row."""
+        return self.hashed or self.width
 
 
-class TorchSparseInput(nn.Module):
-    """W x + b for sparse x by torch alone, on any device; the gradient of W is a sparse tensor of the touched rows."""
+class InputLayer(nn.Module):
+    """x W + b for rows x of attributes, with W (columns, hidden); subclasses differ in how they multiply.
 
-    def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
+    `fan_in` is the number of inputs that a hidden number is summed over, if there are other layers beside this one.
+    """
+
+    def __init__(
+        self,
+        shape: InputShape,
+        hidden: int,
+        generator: np.random.Generator,
+        fan_in: int | None = None,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(xavier_uniform(width, hidden, generator))
-        self.bias = nn.Parameter(torch.zeros(hidden))
-        self.by_node = False
+        self.weight = nn.Parameter(xavier_uniform(shape.columns, hidden, generator, fan_in))
+        self.bias = nn.Parameter(torch.zeros(hidden)) if bias else None
+        self.one_hot = shape.one_hot
 
-    def forward(self, attributes: sp.csr_array, rows: NodeIndex) -> Tensor:
-        """(R, hidden) for the wanted rows of the attributes."""
-        wanted = attributes[rows]
-        columns, starts = (part.astype(np.int64) for part in (wanted.indices, wanted.indptr[:-1]))
+    def forward(self, attributes: Matrix, rows: NodeIndex, base: Tensor | None = None) -> Tensor:
+        """Return (R, hidden) for the wanted rows of the attributes.
+
+        With `base` (R, hidden), the product is added to it instead of the bias, possibly in place.
+        """
+        raise NotImplementedError
+
+    def _addend(self, base: Tensor | None) -> Tensor:
+        addend = self.bias if base is None else base
+        assert addend is not None, "a layer without bias adds to something"
+        return addend
+
+
+class DenseInput(InputLayer):
+    """Input layer for dense attributes."""
+
+    def forward(self, attributes: Matrix, rows: NodeIndex, base: Tensor | None = None) -> Tensor:
+        """Return (R, hidden); see `InputLayer.forward`."""
+        return torch.addmm(self._addend(base), dense_rows(attributes, rows).to(self.weight.device), self.weight)
+
+
+class TorchSparseInput(InputLayer):
+    """Input layer for sparse attributes by torch alone, on any device; the gradient of W is a sparse tensor."""
+
+    def forward(self, attributes: Matrix, rows: NodeIndex, base: Tensor | None = None) -> Tensor:
+        """Return (R, hidden); see `InputLayer.forward`."""
+        wanted: sp.csr_array = attributes[rows]
         columns, starts, values = (
-            torch.from_numpy(part).to(self.weight.device) for part in (columns, starts, wanted.data)
+            torch.from_numpy(array).to(self.weight.device)
+            for array in (wanted.indices.astype(np.int64), wanted.indptr[:-1].astype(np.int64), wanted.data)
         )
-        bags = functional.embedding_bag(
+        sums = functional.embedding_bag(
             columns, self.weight, starts, mode="sum", sparse=True, per_sample_weights=values
         )
-        return bags + self.bias
+        return sums + self._addend(base)
 
     def was_used(self) -> bool:
-        """Whether any row went through it since the last step: a batch may have no node of its type."""
+        """Whether the last backward pass reached this layer: a batch may have no node of its type."""
         return self.weight.grad is not None
 
 
-class SparseInput(nn.Module):
-    """W x + b for sparse x through compiled kernels; W is trained by rows, outside autograd.
+class SparseInput(InputLayer):
+    """Input layer for sparse attributes through compiled kernels; W is trained row by row, outside autograd.
 
-    `weight` is (D, hidden). The backward pass does not make a gradient of that size: it leaves in
-    `pending` what is needed to compute the gradient of the touched rows only.
+    The backward pass makes no gradient of the size of W. It only remembers what the gradient of the touched rows is
+    computed from.
     """
 
-    def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(xavier_uniform(width, hidden, generator), requires_grad=False)
-        self.bias = nn.Parameter(torch.zeros(hidden))
-        self.by_node = False
-        self.pending: tuple[sp.csr_array, NodeIndex, Tensor] | None = None
-        self._slots = np.full(width, -1, dtype=np.int64)
+    def __init__(
+        self,
+        shape: InputShape,
+        hidden: int,
+        generator: np.random.Generator,
+        fan_in: int | None = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(shape, hidden, generator, fan_in, bias)
+        self.weight.requires_grad_(False)
+        self.pending: tuple[CSR, NodeIndex, Tensor] | None = None
+        self._slots = np.full(shape.columns, -1, dtype=np.int64)
 
-    def forward(self, attributes: sp.csr_array, rows: NodeIndex) -> Tensor:
-        """(R, hidden) for the wanted rows of the attributes."""
-        product: Tensor = _SparseProduct.apply(self.bias, self, attributes, rows)  # type: ignore[no-untyped-call]
+    def forward(self, attributes: Matrix, rows: NodeIndex, base: Tensor | None = None) -> Tensor:
+        """Return (R, hidden); `base` is changed in place."""
+        matrix: sp.csr_array = attributes
+        arrays = matrix.indptr, matrix.indices, matrix.data
+        product: Tensor = _SparseProduct.apply(self._addend(base), self, arrays, rows)  # type: ignore[no-untyped-call]
         return product
 
     def was_used(self) -> bool:
-        """Whether any row went through it since the last step: a batch may have no node of its type."""
+        """Whether the last backward pass reached this layer: a batch may have no node of its type."""
         return self.pending is not None
 
     def touched(self) -> "SparseRowGradient":
-        """The rows of `weight` that the last backward pass touched, and what their gradient is made of."""
+        """Return the gradient of the rows of `weight` that the last backward pass touched, and forget it."""
         assert self.pending is not None, "a backward pass comes first"
-        attributes, rows, upstream = self.pending
+        arrays, rows, upstream = self.pending
         self.pending = None
-        numbers, start, batch_row, value = sparse_layer.by_column(
-            attributes.indptr, attributes.indices, attributes.data, rows, self._slots
-        )
-        return SparseRowGradient(numbers, start, batch_row, value, upstream.numpy())
+        return SparseRowGradient(*sparse_layer.by_column(arrays, rows, self._slots), upstream.numpy())
 
 
 class SparseRowGradient(NamedTuple):
-    """Rows `numbers` (C,) of a weight; row c has the gradient sum of value * upstream[batch_row].
+    """The gradient of some rows of a weight: row rows[c] has the gradient sum of value * upstream[batch_row].
 
     The sum is over the entries start[c] to start[c + 1].
     """
 
-    numbers: NodeIndex
-    start: NodeIndex
-    batch_row: npt.NDArray[np.int32]
-    value: npt.NDArray[np.float32]
+    rows: IntArray
+    start: IntArray
+    batch_row: IntArray
+    value: npt.NDArray[np.floating]
     upstream: npt.NDArray[np.float32]
 
     def gradient(self) -> npt.NDArray[np.float32]:
-        """(C, hidden): written out, as training never needs it; kernels make it row by row."""
-        shape = (len(self.numbers), len(self.upstream))
+        """Return the (C, hidden) gradient; training never materializes it, its kernels compute it row by row."""
+        shape = (len(self.rows), len(self.upstream))
         entries = sp.csr_array((self.value, self.batch_row, self.start), shape=shape)
         return np.asarray(entries @ self.upstream)
 
 
+class _Context(FunctionCtx):
+    """What the forward pass of a product keeps for the backward pass."""
+
+    layer: SparseInput
+    arrays: CSR
+    rows: NodeIndex
+    has_bias: bool
+
+
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, bias: Tensor, layer: SparseInput, attributes: sp.csr_array, rows: NodeIndex) -> Tensor:
-        # torch aligns its memory for the matrix products that follow; numpy does not, and bits could differ.
-        out = torch.empty(len(rows), len(bias))
-        sparse_layer.product(
-            attributes.indptr,
-            attributes.indices,
-            attributes.data,
-            rows,
-            layer.weight.detach().numpy(),
-            bias.detach().numpy(),
-            out.numpy(),
-        )
-        ctx.layer, ctx.inputs = layer, (attributes, rows)
+    def forward(ctx: _Context, addend: Tensor, layer: SparseInput, arrays: CSR, rows: NodeIndex) -> Tensor:
+        ctx.layer, ctx.arrays, ctx.rows, ctx.has_bias = layer, arrays, rows, addend.ndim == 1
+        if ctx.has_bias:
+            # torch aligns memory for the matrix products that follow; numpy does not, and bits could differ.
+            out, bias = torch.empty(len(rows), len(addend)), addend.detach().numpy()
+        else:
+            out, bias = addend, np.empty(0, np.float32)
+            ctx.mark_dirty(out)
+        sparse_layer.product(arrays, rows, layer.weight.detach().numpy(), bias, out.detach().numpy())
         return out
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> Any:
+    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None, None]:
         gradient = upstream[0].contiguous()
-        # One use a step: a second would need its gradient added to the first, which nothing here does.
+        # A second use in one step would have to be added to the first, which nothing here does.
         assert ctx.layer.pending is None, "`touched` comes between two backward passes"
-        ctx.layer.pending = (*ctx.inputs, gradient)
-        return gradient.sum(0), None, None, None
+        ctx.layer.pending = ctx.arrays, ctx.rows, gradient
+        return gradient.sum(0) if ctx.has_bias else gradient, None, None, None
 
 
-class DenseInput(nn.Module):
-    """W x + b for dense x."""
-
-    def __init__(self, width: int, hidden: int, generator: np.random.Generator) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(xavier_uniform(width, hidden, generator))
-        self.bias = nn.Parameter(torch.zeros(hidden))
-
-    def forward(self, attributes: npt.NDArray[np.float32], rows: NodeIndex) -> Tensor:
-        """(R, hidden) for the wanted rows of the attributes."""
-        wanted = torch.from_numpy(np.ascontiguousarray(attributes[rows])).to(self.weight.device)
-        return wanted @ self.weight + self.bias
-
-
-InputLayer = SparseInput | TorchSparseInput | DenseInput
-
-
-def input_layer(shape: InputShape, hidden: int, generator: np.random.Generator, compiled: bool = True) -> InputLayer:
-    """The layer that fits attributes of this shape, by `compiled` kernels for the CPU or by torch alone."""
-    if not shape.sparse:
-        return DenseInput(shape.columns, hidden, generator)
-    kind = SparseInput if compiled else TorchSparseInput
-    layer = kind(shape.columns, hidden, generator)
-    layer.by_node = shape.by_node
-    return layer
+def input_layer(
+    shape: InputShape,
+    hidden: int,
+    generator: np.random.Generator,
+    compiled: bool = True,
+    fan_in: int | None = None,
+    bias: bool = True,
+) -> InputLayer:
+    """Return the layer for attributes of this shape, by compiled kernels for the CPU or by torch alone."""
+    sparse = SparseInput if compiled else TorchSparseInput
+    return (sparse if shape.sparse else DenseInput)(shape, hidden, generator, fan_in, bias)
 
 
 def sparse_inputs(network: nn.Module) -> Iterator[tuple[str, SparseInput | TorchSparseInput]]:
-    """Every sparse input layer of a network, with its name."""
+    """Iterate over the sparse input layers of a network, with their names."""
     for name, module in network.named_modules():
         if isinstance(module, SparseInput | TorchSparseInput):
             yield name, module
 
 
-def xavier_uniform(fan_in: int, fan_out: int, generator: np.random.Generator) -> Tensor:
-    """(fan_in, fan_out) weights within +- sqrt(6 / (fan_in + fan_out))."""
-    bound = (6 / (fan_in + fan_out)) ** 0.5
-    values = generator.random((fan_in, fan_out), dtype=np.float32)
+def dense_rows(attributes: Matrix, rows: NodeIndex) -> Tensor:
+    """Return the wanted rows as a dense (R, D) tensor."""
+    wanted: sp.csr_array = attributes[rows]
+    return torch.from_numpy(np.ascontiguousarray(wanted.toarray() if sp.issparse(wanted) else wanted))
+
+
+def xavier_uniform(width: int, hidden: int, generator: np.random.Generator, fan_in: int | None = None) -> Tensor:
+    """Return (width, hidden) weights, uniform within +- sqrt(6 / (fan_in + hidden)); fan_in is `width` by default."""
+    bound = (6 / ((width if fan_in is None else fan_in) + hidden)) ** 0.5
+    values = generator.random((width, hidden), dtype=np.float32)
     return torch.from_numpy((values * 2 - 1) * np.float32(bound)).clone()

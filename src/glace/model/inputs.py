@@ -1,158 +1,169 @@
-"""What encoders are given of a node: its attributes and, if wanted, the mean of its neighbours' beside them."""
+"""Input rows of the encoder: a node's attributes and, for each node type, the mean over its neighbours of that type."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.kernels import inputs as kernels
+from glace.kernels.compile import CSR
 from glace.model.input_layers import InputShape, NodeIndex
+from glace.model.scaling import Scaling
+from glace.sparse import Matrix
 
-NEIGHBORS_A_STEP = 5
-"""Most neighbours a node's mean is taken over in one step of training; all of them where nodes are embedded.
-Hubs would else cost as much as all the rest, and a mean over a few others each time does not overfit."""
+MAX_NEIGHBORS = 5
+"""Neighbours that a mean is taken over in a training step; all of them when nodes are embedded. Otherwise hubs would
+cost as much as all other nodes, and a mean over a different sample in each step does not overfit."""
 
-
-Means = tuple[NodeIndex, NodeIndex, npt.NDArray[np.float32]]
-"""(start, neighbour, share): what the means of some nodes' neighbours are made of, as rows of a CSR matrix."""
+TypeCodes = npt.NDArray[np.integer]
+Locate = Callable[[NodeIndex], tuple[TypeCodes, NodeIndex]]
+"""Maps nodes to their type codes and to their rows in the matrix of that type."""
 
 
 @dataclass(frozen=True)
 class InputMask:
-    """What is hidden from the encoders, as in a step of training.
+    """What a training step hides from the encoder.
 
-    `dropout` is the share of attributes and `neighbor_dropout` the share of nodes whose neighbours are left
-    out. The ends of the edges `pairs` (P, 2) do not see each other: else the answer would stand in the input,
-    and be missing where an edge is to be predicted. At most `neighbors` of a node are seen.
+    `dropout` is the fraction of attributes and `neighbor_dropout` the fraction of nodes whose neighbours are hidden.
+    The ends of the edges `pairs` (P, 2) do not see each other: the answer would be in the input, and missing when an
+    edge is to be predicted. At most `max_neighbors` neighbours of a node are seen.
     """
 
     seed: int
     dropout: float
     neighbor_dropout: float
     pairs: NodeIndex
-    neighbors: int = NEIGHBORS_A_STEP
+    max_neighbors: int = MAX_NEIGHBORS
+
+    def seed_of(self, matrix: int) -> int:
+        """Return a different seed for each matrix."""
+        return (self.seed + matrix * 0x9E3779B97F4A7C15) % 2**63
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """How attributes are scaled: sparse rows to unit length, dense columns by a shift and a factor."""
+class TypeInputs:
+    """Input rows from the attributes of one node type."""
 
-    unit: bool
-    shift: npt.NDArray[np.float32] | None = None
-    factor: npt.NDArray[np.float32] | None = None
-
-
-class NodeInputs(Protocol):
-    """The rows of all nodes of a graph, made when they are wanted."""
-
-    def __len__(self) -> int: ...
-
-    def rows(self, nodes: NodeIndex, mask: InputMask | None = None) -> Any:
-        """What the encoders are given of these nodes."""
-
-
-class Inputs:
-    """The rows of nodes that are of one type.
-
-    `adjacency` is None where the encoders see no neighbours, or where nodes have none.
-    """
-
-    def __init__(self, shape: InputShape, attributes: Any, adjacency: sp.csr_array | None, scaling: Scaling) -> None:
+    def __init__(self, shape: InputShape, attributes: Matrix, scaling: Scaling) -> None:
         self.shape, self.attributes, self.scaling = shape, attributes, scaling
-        self.adjacency = no_edges(attributes.shape[0]) if adjacency is None else adjacency
         self._slots = np.full(shape.columns if shape.sparse else 0, -1, dtype=np.int64)
 
-    def __len__(self) -> int:
-        return int(self.attributes.shape[0])
+    def own(self, rows: NodeIndex, mask: InputMask | None = None, matrix: int = 0) -> Matrix:
+        """Return the scaled attributes (R, columns) of these rows."""
+        if self.shape.one_hot:
+            mask = None  # dropout would erase a one-hot node completely
+        if not self.shape.sparse:
+            return _dropout(self.scaling.of_dense(self.attributes[rows]), mask, matrix)
+        count = len(rows)
+        return self._sparse((np.arange(count + 1), rows, np.ones(count, np.float32)), mask, matrix)
 
-    def rows(self, nodes: NodeIndex, mask: InputMask | None = None) -> Any:
-        """(R, `shape.columns`) for these nodes, sparse as the attributes are."""
-        dropout, seed = (0.0, 0) if mask is None else (mask.dropout, mask.seed)
-        if not self.shape.neighbors:
-            return self.own(nodes, dropout, seed)
-        neighbours = found_neighbours(self.adjacency, nodes, mask)
+    def means(self, neighbors: CSR, mask: InputMask | None = None, matrix: int = 0) -> Matrix:
+        """Return the weighted means (R, columns) of the attributes of neighbours; without neighbours, zeros."""
         if self.shape.sparse:
-            return self._sparse(nodes, neighbours, self.shape.part, dropout, seed)
-        parts = [self._scaled(self.attributes[nodes]), self._dense_means(neighbours)]
-        return _some_hidden(np.concatenate(parts, axis=1), dropout, seed)
+            return self._sparse(neighbors, mask, matrix)
+        start, rows, share = neighbors
+        weights = sp.csr_array((share, rows, start), shape=(len(start) - 1, self.attributes.shape[0]))
+        means = self.scaling.of_dense(weights @ self.attributes)
+        means[np.diff(start) == 0] = 0
+        return _dropout(means, mask, matrix)
 
-    def own(self, nodes: NodeIndex, dropout: float, seed: int) -> Any:
-        """(R, `shape.part`): the attributes of these nodes alone, a share of them hidden."""
-        if self.shape.sparse:
-            return self._sparse(nodes, _no_means(len(nodes)), self.shape.part, dropout, seed)
-        return _some_hidden(self._scaled(self.attributes[nodes]), dropout, seed)
-
-    def means(self, neighbours: Means, dropout: float, seed: int) -> Any:
-        """(R, `shape.part`): the means of neighbours alone."""
-        if self.shape.sparse:
-            nobody = np.full(len(neighbours[0]) - 1, -1)
-            return self._sparse(nobody, neighbours, 0, dropout, seed)
-        return _some_hidden(self._dense_means(neighbours), dropout, seed)
-
-    def _sparse(self, nodes: NodeIndex, neighbours: Means, shift: int, dropout: float, seed: int) -> sp.csr_array:
-        start, column, value = kernels.joined(
-            _arrays(self.attributes),
-            shift,
-            self.shape.hashed,
-            nodes,
-            neighbours,
-            self.scaling.unit,
-            dropout,
-            seed,
-            self._slots,
+    def _sparse(self, combination: CSR, mask: InputMask | None, matrix: int) -> sp.csr_array:
+        dropout, seed = (0.0, 0) if mask is None else (mask.dropout, mask.seed_of(matrix))
+        arrays = kernels.combined_rows(
+            _arrays(self.attributes), combination, self.shape.hashed, self.scaling.unit, dropout, seed, self._slots
         )
         # scipy's constructor would check and copy.
-        rows = sp.csr_array((len(nodes), self.shape.columns), dtype=np.float32)
-        rows.indptr, rows.indices, rows.data = start, column, value
+        rows = sp.csr_array((len(combination[0]) - 1, self.shape.columns), dtype=np.float32)
+        rows.indptr, rows.indices, rows.data = arrays
         return rows
 
-    def _dense_means(self, neighbours: Means) -> npt.NDArray[np.float32]:
-        start, found, share = neighbours
-        mean = sp.csr_array((share, found, start), shape=(len(start) - 1, len(self))) @ self.attributes
-        means: npt.NDArray[np.float32] = self._scaled(mean)
-        means[np.diff(start) == 0] = 0
-        return means
 
-    def _scaled(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        if self.scaling.shift is None or self.scaling.factor is None:
-            return rows
-        return (rows - self.scaling.shift) * self.scaling.factor
+class InputRows(NamedTuple):
+    """Input rows of R nodes: node r is row rows[r] of own[type_codes[r]], and row r of each matrix of `neighbors`.
+
+    `neighbors` has a matrix of means for each node type, or none if the encoder does not see neighbours.
+    """
+
+    type_codes: TypeCodes
+    rows: NodeIndex
+    own: list[Matrix]
+    neighbors: list[Matrix]
 
 
-def found_neighbours(adjacency: sp.csr_array, nodes: NodeIndex, mask: InputMask | None) -> Means:
-    """What the means of these nodes' neighbours are made of."""
+class NodeInputs:
+    """Input rows of all nodes of a graph, computed on demand.
+
+    `adjacency` is None if the encoder does not see neighbours, or if nodes have none.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[TypeInputs],
+        locate: Locate,
+        adjacency: sp.csr_array | None,
+        neighbors: bool,
+    ) -> None:
+        self.types, self.locate, self.neighbors = types, locate, neighbors
+        self.count = sum(int(each.attributes.shape[0]) for each in types)
+        self.adjacency = sp.csr_array((self.count, self.count), dtype=np.float32) if adjacency is None else adjacency
+
+    def __len__(self) -> int:
+        return self.count
+
+    def rows(self, nodes: NodeIndex, mask: InputMask | None = None) -> InputRows:
+        """Return the input rows of these nodes, which are sorted if there is a mask."""
+        type_codes, rows = self.locate(nodes)
+        places, own, means = np.empty(len(nodes), np.int64), [], []
+        for code, each in enumerate(self.types):
+            mine = np.flatnonzero(type_codes == code)
+            places[mine] = np.arange(len(mine))
+            own.append(each.own(rows[mine], mask, 2 * code))
+        if self.neighbors:
+            start, found, share = sampled_neighbors(self.adjacency, nodes, mask)
+            found_codes, found_rows = self.locate(np.asarray(found, np.int64))
+            for code, each in enumerate(self.types):
+                of_type = _selected((start, found_rows, share), found_codes == code)
+                means.append(each.means(of_type, mask, 2 * code + 1))
+        return InputRows(type_codes, places, own, means)
+
+
+def sampled_neighbors(adjacency: sp.csr_array, nodes: NodeIndex, mask: InputMask | None) -> CSR:
+    """Return the neighbours of each node and their weights in its mean, as CSR arrays."""
     pairs = np.empty((0, 2), np.int64) if mask is None else mask.pairs
-    limits = (0, 0.0, 0) if mask is None else (mask.neighbors, mask.neighbor_dropout, mask.seed)
-    found: Means = kernels.neighbours(_arrays(adjacency), nodes, partners(nodes, pairs), *limits)
-    return found
+    limits = (0, 0.0, 0) if mask is None else (mask.max_neighbors, mask.neighbor_dropout, mask.seed)
+    return kernels.sample_neighbors(_arrays(adjacency), nodes, partners(nodes, pairs), *limits)
 
 
-def _no_means(count: int) -> Means:
-    return np.zeros(count + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
+def _selected(neighbors: CSR, selected: npt.NDArray[np.bool_]) -> CSR:
+    """Return only the selected neighbours, with weights that add up to 1 again."""
+    start, found, share = neighbors
+    if selected.all():
+        return neighbors
+    count = len(start) - 1
+    row = np.repeat(np.arange(count), np.diff(start))[selected]
+    total = np.bincount(row, weights=share[selected], minlength=count)
+    counts = np.bincount(row, minlength=count)
+    shares = (share[selected] / total[row]).astype(np.float32)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), found[selected], shares
 
 
-def _some_hidden(rows: npt.NDArray[np.float32], dropout: float, seed: int) -> npt.NDArray[np.float32]:
-    """Dense rows with a share of their numbers 0, and the others raised so that the expectation stays."""
-    if dropout == 0:
+def _dropout(rows: npt.NDArray[np.float32], mask: InputMask | None, matrix: int) -> npt.NDArray[np.float32]:
+    """Set a fraction of dense numbers to 0, and scale up the others so that the expectation stays."""
+    if mask is None or mask.dropout == 0:
         return rows
-    kept = np.random.default_rng(seed).random(rows.shape, dtype=np.float32) >= dropout
-    return rows * (kept.astype(np.float32) / np.float32(1 - dropout))
+    kept = np.random.default_rng(mask.seed_of(matrix)).random(rows.shape, dtype=np.float32) >= mask.dropout
+    return rows * (kept.astype(np.float32) / np.float32(1 - mask.dropout))
 
 
 def partners(nodes: NodeIndex, pairs: NodeIndex) -> tuple[NodeIndex, NodeIndex]:
-    """(start, partner): for each of the sorted nodes, the other ends of its pairs, as rows of a CSR matrix."""
+    """Return for each of the sorted nodes the other ends of its pairs, as indptr and indices of a CSR matrix."""
     own, other = pairs.ravel(), pairs[:, ::-1].ravel()
     place = np.searchsorted(nodes, own)
     start = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(nodes)))])
     return start.astype(np.int64), other[np.argsort(place, kind="stable")]
 
 
-def _arrays(matrix: sp.csr_array) -> tuple[Any, Any, Any]:
+def _arrays(matrix: sp.csr_array) -> CSR:
     return matrix.indptr, matrix.indices, matrix.data
-
-
-def no_edges(nodes: int) -> sp.csr_array:
-    """The edges of nodes that have none."""
-    return sp.csr_array((nodes, nodes), dtype=np.float32)

@@ -1,107 +1,118 @@
-"""The loss of a batch: Eq. 12 and 13 of the paper with an offset, over the distinct nodes of the batch."""
+"""The loss of a batch: Eq. 12 and 13 of the paper with an offset b, over the distinct nodes of the batch."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, products
 from glace.kernels import losses
 from glace.model.input_layers import NodeIndex
+from glace.model.inputs import InputRows
 from glace.model.network import Encoder, Group, Network
+
+Allowed = npt.NDArray[np.bool_]
 
 
 def batch_loss(
     network: Network,
-    inputs: Any,
+    inputs: InputRows,
     anchors: NodeIndex,
     targets: NodeIndex,
     negatives: NodeIndex,
-    allowed: npt.NDArray[np.bool_],
-    negatives_an_edge: int,
+    allowed: Allowed,
+    n_negatives: int,
     penalty: Callable[[str, Gaussian], Tensor] | None = None,
 ) -> Tensor:
-    """Mean loss an edge, summed over proximities and members; shapes as in `glace.sampling.edges.Batch`.
+    """Return the mean loss per edge, summed over proximities and ensemble members.
 
-    Anchors, targets and negatives are rows of `inputs`. `penalty` adds something for a proximity and the anchors'
-    Gaussians in it.
+    Shapes are those of `glace.sampling.edges.Batch`; anchors, targets and negatives are rows of `inputs`. `penalty` is
+    called with a proximity and the anchors' Gaussians, and its result is added.
     """
-    parts = []
-    for part in network.parts:
-        own = network.encoders[part]
-        other = network.encoders["context"] if part == "second" else own
+    terms = []
+    for proximity in network.proximities:
+        own = network.encoders[proximity]
+        other = network.encoders["context"] if proximity == "second" else own
         if other is own:
-            nodes = _encode(own, inputs, anchors, targets, negatives)
+            gaussians = _encode(own, inputs, anchors, targets, negatives)
         else:
-            nodes = [*_encode(own, inputs, anchors), *_encode(other, inputs, targets, negatives)]
+            gaussians = [*_encode(own, inputs, anchors), *_encode(other, inputs, targets, negatives)]
         if penalty is not None:
-            parts.append(penalty(part, nodes[0]))
+            terms.append(penalty(proximity, gaussians[0]))
         for group in network.groups:
-            anchor, target, negative = (_members(gaussian, group) for gaussian in nodes)
-            offset = network.offsets[part][group.members, None]
-            near = offset - network.measure.direct(anchor, target)
-            far = _to_negatives(network.measure, anchor, negative, offset, negatives.ndim == 1)
-            pushed = _pushed if network.compiled else _pushed_by_torch
-            parts.append(edge_loss(near, pushed(far, allowed, negatives_an_edge)))
-    return torch.stack(parts).sum()
+            anchor, target, negative = (_members(gaussian, group) for gaussian in gaussians)
+            offset = network.offsets[proximity][group.members, None]
+            logit = offset - network.measure.direct(anchor, target)
+            negated = _negated_logits(network.measure, anchor, negative, offset, negatives.ndim == 1)
+            term = negative_loss if network.compiled else torch_negative_loss
+            terms.append(edge_loss(logit, term(negated, allowed, n_negatives)))
+    return torch.stack(terms).sum()
 
 
-def edge_loss(near: Tensor, pushed: Tensor) -> Tensor:
-    """Mean over edges, and sum over members, of -log sigmoid(near) and of what the negatives add in all.
+def edge_loss(logit: Tensor, negatives: Tensor) -> Tensor:
+    """Return the mean over edges, summed over members, of -log sigmoid(logit) plus the loss of all negatives.
 
-    `near` is (members, B) with b - d of each edge.
+    `logit` is (members, B) with b - d of each edge.
     """
-    return (pushed - functional.logsigmoid(near).sum()) / near.shape[-1]
+    return (negatives - functional.logsigmoid(logit).sum()) / logit.shape[-1]
 
 
-def _pushed_by_torch(far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
-    """-K * mean over allowed negatives of log sigmoid(far), summed over edges and members.
+def torch_negative_loss(negated_logit: Tensor, allowed: Allowed, n_negatives: int) -> Tensor:
+    """Return -K * mean over allowed negatives of log sigmoid(d - b), summed over edges and members.
 
-    `far` is (members, B, M) with d - b of the negatives of each edge. The mean times K keeps the weight of the paper's
-    K negatives whatever the pool holds. An anchor with no allowed negative, one that is joined to the whole
-    pool, adds nothing.
+    `negated_logit` is (members, B, M) with d - b of the negatives of each edge. The mean times K gives the negatives
+    the weight of the paper's K negatives, whatever the size of the pool. An anchor without an allowed negative, because
+    it is joined to the whole pool, adds nothing.
     """
     share = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1).astype(np.float32)
-    weight = torch.from_numpy(share).to(far.device)
-    return -negatives_an_edge * (weight * functional.logsigmoid(far)).sum()
+    weight = torch.from_numpy(share).to(negated_logit.device)
+    return -n_negatives * (weight * functional.logsigmoid(negated_logit)).sum()
 
 
-def _pushed(far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
-    """The same by a compiled kernel; `far` is used up."""
-    total: Tensor = _Pushed.apply(far, allowed, negatives_an_edge)  # type: ignore[no-untyped-call]
+def negative_loss(negated_logit: Tensor, allowed: Allowed, n_negatives: int) -> Tensor:
+    """Return the same by a compiled kernel, which overwrites `negated_logit`."""
+    total: Tensor = _NegativeLoss.apply(negated_logit, allowed, n_negatives)  # type: ignore[no-untyped-call]
     return total
 
 
-class _Pushed(torch.autograd.Function):
+class _Context(FunctionCtx):
+    """The gradient, which the forward pass computes along with the loss."""
+
+    gradient: Tensor
+
+
+class _NegativeLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, far: Tensor, allowed: npt.NDArray[np.bool_], negatives_an_edge: int) -> Tensor:
-        ctx.gradient = far.detach().contiguous()
-        sums = torch.empty(far.shape[:-1])
-        losses.log_sigmoids(ctx.gradient.numpy(), allowed, np.float32(negatives_an_edge), sums.numpy())
+    def forward(ctx: _Context, negated_logit: Tensor, allowed: Allowed, n_negatives: int) -> Tensor:
+        ctx.gradient = negated_logit.detach().contiguous()
+        sums = torch.empty(negated_logit.shape[:-1])
+        losses.log_sigmoids(ctx.gradient.numpy(), allowed, np.float32(n_negatives), sums.numpy())
         return sums.sum()
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> Any:
+    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None]:
         return ctx.gradient.mul_(upstream[0]), None, None
 
 
 def _members(gaussian: Gaussian, group: Group) -> Gaussian:
-    """(members, ..., dim): the Gaussians of each member of the group, of the whole ones (..., all dimensions)."""
-    parts = (None if each is None else _apart(each, group) for each in (gaussian.mean, gaussian.variance))
-    return Gaussian(*parts)
+    """Return (members, ..., dim) Gaussians, one for each member of the group, from (..., all dimensions)."""
+    arrays = (None if each is None else _split(each, group) for each in (gaussian.mean, gaussian.variance))
+    return Gaussian(*arrays)
 
 
-def _apart(values: Tensor, group: Group) -> Tensor:
+def _split(values: Tensor, group: Group) -> Tensor:
     shape = (*values.shape[:-1], -1, group.dim)
     return values[..., group.dims].reshape(shape).movedim(-2, 0)
 
 
-def _to_negatives(measure: Dissimilarity, anchor: Gaussian, negative: Gaussian, offset: Tensor, shared: bool) -> Tensor:
-    """d - b: (members, B, M) to a shared pool as one matrix product, or (members, B, K) to each anchor's own."""
+def _negated_logits(
+    measure: Dissimilarity, anchor: Gaussian, negative: Gaussian, offset: Tensor, shared: bool
+) -> Tensor:
+    """Return d - b: (members, B, M) to a shared pool as one matrix product, or (members, B, K) to each anchor's own."""
     if shared:
         left = measure.left(anchor)
         pairs: Tensor = products(Factor(left.vector, left.bias - offset), measure.right(negative))
@@ -110,8 +121,8 @@ def _to_negatives(measure: Dissimilarity, anchor: Gaussian, negative: Gaussian, 
     return own
 
 
-def _encode(encoder: Any, inputs: Any, *groups: NodeIndex) -> list[Gaussian]:
-    """The Gaussians of several groups of nodes; a node that occurs more than once is encoded once."""
+def _encode(encoder: torch.nn.Module, inputs: InputRows, *groups: NodeIndex) -> list[Gaussian]:
+    """Return the Gaussians of several groups of nodes; a node that occurs more than once is encoded once."""
     assert isinstance(encoder, Encoder)
     sizes = np.cumsum([0, *(group.size for group in groups)])
     distinct, places = np.unique(np.concatenate([group.ravel() for group in groups]), return_inverse=True)
@@ -121,6 +132,6 @@ def _encode(encoder: Any, inputs: Any, *groups: NodeIndex) -> list[Gaussian]:
 
 
 def _rows(gaussian: Gaussian, index: Tensor) -> Gaussian:
-    # functional.embedding gathers rows like indexing does, but adds its gradient up in a fixed order.
+    # functional.embedding gathers rows like indexing does, but accumulates its gradient in a fixed order.
     variance = None if gaussian.variance is None else functional.embedding(index, gaussian.variance)
     return Gaussian(functional.embedding(index, gaussian.mean), variance)

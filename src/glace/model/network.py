@@ -1,8 +1,8 @@
-"""The network: one encoder per role a node can have, the offset of each proximity, the scale of its input."""
+"""The network: one encoder per role of a node, the offset of each proximity, and the scale of the attributes."""
 
 import itertools
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,52 +13,54 @@ from torch import Tensor, nn
 from glace.config.config import ModelConfig
 from glace.config.encoders import Image
 from glace.gaussian.dissimilarity import Gaussian, concatenated, named, stacked
-from glace.model.encoders import check_own, draws_or_has_modes, tower
+from glace.model.encoders import HiddenLayer, check_module, has_training_mode
 from glace.model.heads import GaussianHead, PointHead
-from glace.model.input_layers import NodeIndex, input_layer
-from glace.model.inputs import InputMask, Inputs, NodeInputs
-from glace.model.node_types import Kind, empty_of, is_plain, joined
+from glace.model.input_layers import NodeIndex
+from glace.model.input_types import InputType, column_weights, proximities, roles
+from glace.model.inputs import InputMask, InputRows, Locate, NodeInputs, TypeCodes, TypeInputs
 from glace.model.scaling import StandardScaling
-from glace.model.typed import Codes, TypedEncoder, TypedInputs
 from glace.rng import Streams
+from glace.sparse import Matrix
+
+Weights = Mapping[str, npt.NDArray[np.generic]]
 
 ENCODE_ROWS = 4096
-"""Rows encoded at a time where all nodes are: bounds memory, and keeps bits apart from the number of nodes."""
-TRIED = 4
+"""Rows encoded at a time when all nodes are embedded: bounds memory, and bits do not depend on the number of nodes."""
+TRIAL_ROWS = 4
 """Rows that a user's module is tried on."""
 
-OFFSET_START = 4.0
-"""Where the learned offset of Gaussians starts: KL and Wasserstein are never negative, and from 0 it takes long to
-get away from the floor of log 2 an edge. A dot product has both signs and starts at 0. See docs/concepts.md."""
+INITIAL_OFFSET = 4.0
+"""Initial value of a learned offset for Gaussians: KL and Wasserstein are never negative, so that from 0 it takes long
+to leave the floor of log 2 per edge. A dot product has both signs and starts at 0. See docs/concepts.md."""
 
 
 class Encoder(nn.Module):
-    """Attributes of a node to its Gaussian: a part's module, activation, a head on each share of the hidden numbers.
+    """Attributes of a node to its Gaussian: hidden layer, activation, and a head on each part of the hidden numbers.
 
-    Shares have nothing in common but the call that computes them: they are encoders side by side.
+    The parts are an ensemble of encoders: they share nothing but the calls that compute them.
     """
 
-    def __init__(self, source: nn.Module, heads: list[nn.Module], shares: list[int], relu: bool) -> None:
+    def __init__(self, hidden_layer: HiddenLayer, heads: list[nn.Module], widths: list[int], relu: bool) -> None:
         super().__init__()
-        self.input, self.heads, self.shares, self.relu = source, nn.ModuleList(heads), shares, relu
+        self.input, self.heads, self.widths, self.relu = hidden_layer, nn.ModuleList(heads), widths, relu
 
-    def forward(self, inputs: Any, rows: NodeIndex) -> Gaussian:
-        """The Gaussians of the wanted rows of the input."""
-        u = self.input(inputs, rows)
-        pieces = (torch.relu(u) if self.relu else u).split(self.shares, dim=1)
-        parts = [head(piece) for head, piece in zip(self.heads, pieces, strict=True)]
-        return parts[0] if len(parts) == 1 else concatenated(parts)
+    def forward(self, inputs: InputRows, rows: NodeIndex) -> Gaussian:
+        """Return the Gaussians of the wanted input rows."""
+        hidden = self.input(inputs, rows)
+        parts = (torch.relu(hidden) if self.relu else hidden).split(self.widths, dim=1)
+        gaussians = [head(part) for head, part in zip(self.heads, parts, strict=True)]
+        return gaussians[0] if len(gaussians) == 1 else concatenated(gaussians)
 
 
 class Network(nn.Module):
     """Encoders by role: `first`, and for second-order proximity `second` with its `context`.
 
-    With `compiled`, kernels for the CPU do what torch is slow at; without, torch does all of it, on any device.
+    With `compiled`, CPU kernels replace what torch is slow at; without, torch computes everything, on any device.
     """
 
     def __init__(
         self,
-        kinds: Sequence[Kind],
+        types: Sequence[InputType],
         config: ModelConfig,
         dissimilarity: str,
         streams: Streams,
@@ -66,106 +68,90 @@ class Network(nn.Module):
         compiled: bool = True,
     ) -> None:
         super().__init__()
-        self.config, self.measure = config, named(dissimilarity)
+        assert not config.open_options(), f"select {config.open_options()} first"
+        self.types, self.config, self.measure = tuple(types), config, named(dissimilarity)
         self.neighbors = config.neighbor_features == "mean"
-        self.kinds = joined(kinds) if self.neighbors else tuple(kinds)
         self.device, self.compiled = torch.device(device), compiled
         self.gaussian = self.measure.needs_variance
-        self.parts = ("first", "second") if config.proximity == "both" else (config.proximity,)
-        roles = [*self.parts, "context"] if "second" in self.parts else self.parts
-        self.dims = shared_out(config.dim, config.ensemble_size)
+        self.proximities = proximities(config)
+        self.dims = divided(config.dim, config.ensemble_size)
         self.groups = equal_groups(self.dims)
-        self.encoders = nn.ModuleDict({role: self._encoder(role, streams) for role in roles})
-        # What draws numbers, or computes otherwise in training, is told when that is.
-        self.has_modes = any(draws_or_has_modes(kind.part) for kind in self.kinds)
-        assert not config.open_options(), f"decide on {config.open_options()} first"
+        self.encoders = nn.ModuleDict({role: self._encoder(role, streams) for role in roles(config)})
+        # Dropout and batch normalization need train() and eval().
+        self.has_modes = any(has_training_mode(each.encoder) for each in self.types)
         learned = config.offset == "learned"
-        start = (OFFSET_START if self.gaussian else 0.0) if learned else float(config.offset)
+        start = (INITIAL_OFFSET if self.gaussian else 0.0) if learned else float(config.offset)
         self.offsets = nn.ParameterDict(
             {
-                part: nn.Parameter(torch.full((config.ensemble_size,), start), requires_grad=learned)
-                for part in self.parts
+                proximity: nn.Parameter(torch.full((config.ensemble_size,), start), requires_grad=learned)
+                for proximity in self.proximities
             }
         )
-        self.scales = nn.ModuleList(StandardScaling(kind.shape) for kind in self.kinds)
+        self.scales = nn.ModuleList(StandardScaling(each.shape) for each in self.types)
         self.to(self.device)
 
     def _encoder(self, role: str, streams: Streams) -> Encoder:
-        generator = streams.numpy(f"weights {role}")
-        own = [self._tower(kind, generator) for kind in self.kinds]
-        source = own[0] if is_plain(self.kinds) else TypedEncoder(own, self._around(generator))
-        shares = shared_out(self.config.hidden, self.config.ensemble_size)
-        kind = GaussianHead if self.gaussian else PointHead
-        heads: list[nn.Module] = [kind(*sizes, generator) for sizes in zip(shares, self.dims, strict=True)]
-        return Encoder(source, heads, shares, relu=self.config.activation == "relu")
+        config, generator = self.config, streams.numpy(f"weights {role}")
+        layer = HiddenLayer(list(self.types), config.hidden, generator, self.compiled, self.neighbors)
+        widths = divided(config.hidden, config.ensemble_size)
+        head = GaussianHead if self.gaussian else PointHead
+        heads: list[nn.Module] = [head(*sizes, generator) for sizes in zip(widths, self.dims, strict=True)]
+        return Encoder(layer, heads, widths, relu=config.activation == "relu")
 
-    def _tower(self, kind: Kind, generator: np.random.Generator) -> nn.Module:
-        return tower(kind.part, kind.shape, self.config.hidden, generator, self.compiled, kind.module)
+    def column_weights(self) -> dict[str, int]:
+        """Return the names of the weights with one row per attribute column, each with the index of its node type."""
+        return column_weights(self.types, self.config)
 
-    def _around(self, generator: np.random.Generator) -> list[nn.Module]:
-        if not self.neighbors:
-            return []
-        return [input_layer(kind.shape, self.config.hidden, generator, self.compiled) for kind in self.kinds]
-
-    def standardize(self, matrices: Sequence[Any]) -> None:
-        """Take the scale of dense attributes from the training nodes; sparse rows are scaled one by one."""
-        for kind, scale, matrix in zip(self.kinds, self.scales, matrices, strict=True):
-            if not kind.shape.sparse and self.config.normalize and matrix.shape[0]:
-                scale.learn(matrix, alike=isinstance(kind.part, Image))  # type: ignore[operator]
+    def standardize(self, matrices: Sequence[Matrix]) -> None:
+        """Learn the scale of dense attributes from the training nodes; sparse rows are scaled one by one."""
+        for each, scale, matrix in zip(self.types, self._scales(), matrices, strict=True):
+            if not each.shape.sparse and self.config.normalize and matrix.shape[0]:
+                scale.learn(matrix, shared=isinstance(each.encoder, Image))
 
     def inputs(
-        self,
-        matrices: Sequence[Any],
-        adjacency: sp.csr_array | None,
-        kinds: Codes | None = None,
-        places: NodeIndex | None = None,
+        self, matrices: Sequence[Matrix], adjacency: sp.csr_array | None, locate: Locate | None = None
     ) -> NodeInputs:
-        """What the encoders are given of nodes with these edges: node i is row places[i] of matrix kinds[i].
+        """Return the inputs of nodes with these attributes, a matrix per type, and edges.
 
-        There is a matrix for each kind; of a single one, node i is row i.
+        `locate` maps nodes to type codes and rows; without it, node i is row i of the only matrix.
         """
-        parts = [self._inputs(number, matrix) for number, matrix in enumerate(matrices)]
-        if is_plain(self.kinds):
-            return Inputs(self.kinds[0].shape, matrices[0], adjacency, parts[0].scaling)
-        if kinds is None or places is None:
-            count = matrices[0].shape[0]
-            kinds, places = np.zeros(count, np.int32), np.arange(count)
-        return TypedInputs(parts, kinds, places, self.neighbors, adjacency)
+        types = [self._type_inputs(code, matrix) for code, matrix in enumerate(matrices)]
+        return NodeInputs(types, locate or _only_type(0), adjacency, self.neighbors)
 
-    def inputs_of(self, kind: int, matrix: Any) -> NodeInputs:
-        """What the encoders are given of nodes of this kind that have no edges."""
-        matrices = [empty_of(each.shape) for each in self.kinds]
-        matrices[kind] = matrix
-        count = matrix.shape[0]
-        return self.inputs(matrices, None, np.full(count, kind, np.int32), np.arange(count))
+    def inputs_of(self, type_code: int, matrix: Matrix) -> NodeInputs:
+        """Return the inputs of nodes of one type that have no edges."""
+        matrices = [each.empty() for each in self.types]
+        matrices[type_code] = matrix
+        return self.inputs(matrices, None, _only_type(type_code))
 
-    def _inputs(self, number: int, matrix: Any) -> Inputs:
-        scale: Any = self.scales[number]
-        shape = self.kinds[number].shape._replace(neighbors=False)
-        return Inputs(shape, matrix, None, scale.scaling(unit=self.config.normalize))
+    def _scales(self) -> list[StandardScaling]:
+        return [scale for scale in self.scales if isinstance(scale, StandardScaling)]
 
-    def scaled(self, kind: int, matrix: Any) -> Any:
-        """The attributes of nodes of this kind as its encoder is given them."""
-        return self._inputs(kind, matrix).own(np.arange(matrix.shape[0]), 0.0, 0)
+    def _type_inputs(self, type_code: int, matrix: Matrix) -> TypeInputs:
+        scaling = self._scales()[type_code].scaling(unit=self.config.normalize)
+        return TypeInputs(self.types[type_code].shape, matrix, scaling)
 
-    def check_modules(self, matrices: Sequence[Any]) -> None:
-        """Raise unless every module of the user's makes hidden numbers of attributes, tried on the first rows."""
-        for number, (kind, matrix) in enumerate(zip(self.kinds, matrices, strict=True)):
-            if kind.module is not None:
-                rows = self.scaled(number, matrix[:TRIED])
-                check_own(kind.module, rows, self.config.hidden, kind.whose())
+    def scaled(self, type_code: int, matrix: Matrix) -> Matrix:
+        """Return the attributes of nodes of a type as its encoder receives them."""
+        return self._type_inputs(type_code, matrix).own(np.arange(matrix.shape[0]))
+
+    def check_modules(self, matrices: Sequence[Matrix]) -> None:
+        """Try every user's module on the first rows of its attributes, and raise `InputError` if one does not work."""
+        for code, (each, matrix) in enumerate(zip(self.types, matrices, strict=True)):
+            if each.module is not None:
+                check_module(each.module, self.scaled(code, matrix[:TRIAL_ROWS]), self.config.hidden, each.title())
 
     def embed(
         self, inputs: NodeInputs, nodes: NodeIndex, mask: InputMask | None = None
     ) -> tuple[Gaussian, Gaussian | None]:
-        """Numpy Gaussians of the wanted nodes, (R, parts * dim), and their context for second-order proximity.
+        """Return the NumPy Gaussians (R, proximities * dim) of nodes, and their context for second-order proximity.
 
-        The parts of several proximities are concatenated; first order is its own context.
+        The Gaussians of several proximities are concatenated; first order is its own context.
         """
         blocks = [self._block(inputs, nodes[at : at + ENCODE_ROWS], mask) for at in range(0, len(nodes), ENCODE_ROWS)]
         by_role = {role: stacked([block[role] for block in blocks]) for role in self.encoders}
-        own = [by_role[part] for part in self.parts]
-        if "second" not in self.parts:
+        own = [by_role[proximity] for proximity in self.proximities]
+        if "second" not in self.proximities:
             return concatenated(own), None
         return concatenated(own), concatenated([*own[:-1], by_role["context"]])
 
@@ -177,21 +163,30 @@ class Network(nn.Module):
             return {role: _as_numpy(encoder(rows, every)) for role, encoder in self.encoders.items()}
 
     def offset(self) -> float:
-        """b of the concatenated dissimilarity: the log-odds b - d of parts and members add up."""
+        """Return b of the concatenated dissimilarity: the logits b - d of proximities and ensemble members add up."""
         return float(sum(float(offset.detach().sum()) for offset in self.offsets.values()))
 
-    def weights(self) -> dict[str, npt.NDArray[Any]]:
-        """Every weight by name, as arrays; on the CPU they share the network's memory."""
+    def weights(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return every weight by name; on the CPU the arrays share the network's memory."""
         state: dict[str, Tensor] = self.state_dict()
         return {name: value.cpu().numpy() for name, value in state.items()}
 
-    def set_weights(self, weights: dict[str, npt.NDArray[Any]]) -> None:
+    def set_weights(self, weights: Weights) -> None:
         """Copy weights of the same names and shapes into the network."""
         self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
 
 
+def _only_type(type_code: int) -> Locate:
+    """Node i is row i of the matrix of this type."""
+
+    def locate(nodes: NodeIndex) -> tuple[TypeCodes, NodeIndex]:
+        return np.full(len(nodes), type_code, np.int32), nodes
+
+    return locate
+
+
 class Group(NamedTuple):
-    """Members that have `dim` dimensions each, and where these are among all."""
+    """Ensemble members with `dim` dimensions each, and the position of these among all dimensions."""
 
     members: slice
     dims: slice
@@ -199,7 +194,7 @@ class Group(NamedTuple):
 
 
 def equal_groups(dims: list[int]) -> list[Group]:
-    """The members in groups of equal size, which can be computed at once."""
+    """Group the members of equal size, which can be computed together."""
     groups, member, begin = [], 0, 0
     for dim, equal in itertools.groupby(dims):
         count = len(list(equal))
@@ -208,9 +203,9 @@ def equal_groups(dims: list[int]) -> list[Group]:
     return groups
 
 
-def shared_out(total: int, members: int) -> list[int]:
-    """A number in as many parts, as equal as can be."""
-    return [total // members + (member < total % members) for member in range(members)]
+def divided(total: int, parts: int) -> list[int]:
+    """Divide a number into parts that are as equal as possible."""
+    return [total // parts + (part < total % parts) for part in range(parts)]
 
 
 def _as_numpy(gaussian: Gaussian) -> Gaussian:

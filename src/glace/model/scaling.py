@@ -1,6 +1,6 @@
-"""How dense attributes are scaled: by mean and deviation of their columns."""
+"""Scaling of attributes: sparse rows to unit length, dense columns to mean 0 and variance 1."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -9,11 +9,25 @@ from torch import Tensor, nn
 
 from glace.blocks import row_blocks
 from glace.model.input_layers import InputShape
-from glace.model.inputs import Scaling
+
+Numbers = npt.NDArray[np.float64]
 
 
-def column_moments(matrix: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(D,) mean and (D,) standard deviation, in float64 and in blocks: the matrix may be larger than memory."""
+@dataclass(frozen=True)
+class Scaling:
+    """How attributes are scaled: sparse rows to unit length, dense columns by a shift and a factor."""
+
+    unit: bool
+    shift: npt.NDArray[np.float32] | None = None
+    factor: npt.NDArray[np.float32] | None = None
+
+    def of_dense(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return scaled dense rows."""
+        return rows if self.shift is None or self.factor is None else (rows - self.shift) * self.factor
+
+
+def column_moments(matrix: npt.NDArray[np.floating]) -> tuple[Numbers, Numbers]:
+    """Return the mean (D,) and standard deviation (D,) of columns, computed in float64 and in blocks of rows."""
     count, zero = len(matrix), np.zeros(matrix.shape[1])
     mean = sum((block.sum(axis=0, dtype=np.float64) for block in row_blocks(matrix)), zero) / count
     squares = sum((((block - mean) ** 2).sum(axis=0) for block in row_blocks(matrix)), zero)
@@ -21,7 +35,7 @@ def column_moments(matrix: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], n
 
 
 class StandardScaling(nn.Module):
-    """Shift and factor of dense attributes, (D,) each; of sparse ones, nothing."""
+    """Shift and factor of dense attributes, (D,) each; both are empty for sparse attributes."""
 
     shift: Tensor
     scale: Tensor
@@ -32,19 +46,17 @@ class StandardScaling(nn.Module):
         self.register_buffer("shift", torch.zeros(width))
         self.register_buffer("scale", torch.ones(width))
 
-    def learn(self, matrix: Any, alike: bool) -> None:
-        """From the training nodes; a constant column is left unscaled. Columns that are `alike` have one scale."""
+    def learn(self, matrix: npt.NDArray[np.float32], shared: bool) -> None:
+        """Learn the scale from the training nodes, per column or `shared` by all; a constant is only shifted."""
         mean, deviation = column_moments(matrix)
-        if alike:
-            every = np.full_like(mean, mean.mean())
-            deviation = np.sqrt((deviation**2 + (mean - every) ** 2).mean() * np.ones_like(mean))
-            mean = every
+        if shared:
+            overall = np.full_like(mean, mean.mean())
+            deviation = np.sqrt((deviation**2 + (mean - overall) ** 2).mean() * np.ones_like(mean))
+            mean = overall
         deviation[deviation == 0] = 1
         self.shift.copy_(torch.from_numpy(mean))
         self.scale.copy_(torch.from_numpy(1 / deviation))
 
     def scaling(self, unit: bool) -> Scaling:
-        """As inputs take it; `unit` says whether sparse rows are scaled to unit length."""
-        if self.sparse:
-            return Scaling(unit)
-        return Scaling(False, self.shift.cpu().numpy(), self.scale.cpu().numpy())
+        """Return the scaling as arrays; `unit` says whether sparse rows are scaled to unit length."""
+        return Scaling(unit) if self.sparse else Scaling(False, self.shift.cpu().numpy(), self.scale.cpu().numpy())

@@ -15,7 +15,6 @@ from glace.fitted.model import FittedModel
 from glace.graph.graph import Graph
 from glace.graph.node_types import NodeType
 from glace.model.network import Network
-from glace.model.node_types import kind_of_columns
 from glace.sparse import narrowed
 
 MIXED = "mixed columns"
@@ -161,21 +160,14 @@ def _of_unit_length(rows: sp.csr_array) -> sp.csr_array:
 
 
 def widened(old: Network, new: Network, columns: tuple[Columns, ...]) -> Weights:
-    """The weights of the old network in the shape of the new one, whose own stay where the old one has none."""
+    """Return the weights of the old network in the shape of the new one, which keeps its own where the old has none."""
     found = {name: array.copy() for name, array in new.weights().items()}
+    by_column = old.column_weights()
     for name, array in old.weights().items():
-        kind = kind_of_columns(name)
-        if kind is None:
+        code = by_column.get(name)
+        if code is None or not len(array) or old.types[code].shape.hashed:
             found[name] = array
             continue
-        shapes = old.kinds[kind].shape, new.kinds[kind].shape
-        # Beside the rows of a node's own attributes there may be those of its neighbours'.
-        for part in range(len(array) // shapes[0].part):
-            before, after = part * shapes[0].part, part * shapes[1].part
-            if shapes[0].hashed:
-                found[name][after : after + shapes[0].part] = array[before : before + shapes[0].part]
-            else:
-                kept = columns[kind] >= 0
-                rows = array[before : before + len(columns[kind])][kept]
-                found[name][after + columns[kind][kept]] = rows
+        kept = columns[code] >= 0
+        found[name][columns[code][kept]] = array[: len(columns[code])][kept]
     return found

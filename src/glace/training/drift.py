@@ -25,7 +25,7 @@ class DriftPenalty:
         self.before, self.rows, self.weight = before, rows, weight
         self.device, dim = network.device, network.config.dim
         # The dimensions of several proximities are side by side.
-        self.dims = {proximity: slice(at * dim, (at + 1) * dim) for at, proximity in enumerate(network.parts)}
+        self.dims = {proximity: slice(at * dim, (at + 1) * dim) for at, proximity in enumerate(network.proximities)}
 
     def of(self, anchors: npt.NDArray[np.int64]) -> Penalty:
         """Return the mean penalty of a batch over the anchors that are not new."""

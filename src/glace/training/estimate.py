@@ -14,7 +14,7 @@ from glace.config.config import Config
 from glace.config.methods import method_named
 from glace.fitted.file import LARGE
 from glace.graph.graph import Graph
-from glace.model.inputs import NEIGHBORS_A_STEP
+from glace.model.inputs import MAX_NEIGHBORS
 from glace.model.network import ENCODE_ROWS
 from glace.training.selection import candidate_changes, initial_options
 
@@ -123,7 +123,7 @@ class _NetworkSizes:
         self.gaussians = 4.0 * graph.num_nodes * (first + second) * heads * model.dim * (1 + second)
         rows = min(2 * batch + pool, graph.num_nodes)
         degree = 0.0 if model.neighbor_features == "none" else 2 * graph.num_edges / graph.num_nodes
-        entries = rows * (1 + min(degree, NEIGHBORS_A_STEP)) * _entries_a_row(graph)
+        entries = rows * (1 + min(degree, MAX_NEIGHBORS)) * _entries_a_row(graph)
         self.batch = (
             rows * (model.hidden * 4 + heads * model.dim * 8) * 4.0
             + 4 * batch * pool * 4.0 * (first + second) * model.ensemble_size

@@ -41,7 +41,7 @@ class Optimizer:
         # A row that belongs to one node sees few edges at a time, and needs Adam's memory of the last ones: LINE's AUC
         # on Cora-ML is 95.2 with it and 93.3 without. One of an attribute is no worse without.
         self.rows: dict[str, Rows] = {
-            name: row_optimizer(layer, scaled and not layer.by_node) for name, layer in layers
+            name: row_optimizer(layer, scaled and not layer.one_hot) for name, layer in layers
         }
         by_rows = {id(layer.weight) for _, layer in layers}
         self.dense = {

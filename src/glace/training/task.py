@@ -14,9 +14,9 @@ from glace.fitted.network import graph_inputs, input_shape
 from glace.gaussian.dissimilarity import roles
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
+from glace.model.input_types import input_types
 from glace.model.inputs import InputMask, NodeInputs
 from glace.model.network import Network
-from glace.model.node_types import kinds_of
 from glace.sampling.edges import EdgeSampler
 from glace.training.drift import DriftPenalty
 from glace.training.loop import Trainer
@@ -84,8 +84,8 @@ class TrainingTask:
         compiled = self.compiled and device == "cpu"
         types = self.graph.by_type()
         shapes = {node_type.name: input_shape(node_type) for node_type in types.types}
-        kinds = kinds_of(shapes, config.model, dict(self.modules))
-        network = Network(kinds, config.model, self.dissimilarity, config.streams, device, compiled)
+        made = input_types(shapes, config.model, self.modules)
+        network = Network(made, config.model, self.dissimilarity, config.streams, device, compiled)
         matrices = types.features()
         network.standardize(matrices)
         network.check_modules(matrices)

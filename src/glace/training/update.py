@@ -110,7 +110,7 @@ def _task(fitted: FittedModel, graph: Graph, config: Config) -> TrainingTask:
     Other edges cannot serve for validation, because the model was trained on them.
     """
     dissimilarity = fitted.embedding.dissimilarity
-    modules = {kind.name: kind.module for kind in fitted.network.kinds if kind.module is not None}
+    modules = {each.name: each.module for each in fitted.network.types if each.module is not None}
     validation = None
     if fitted.validation is not None:
         validation = same_pairs(fitted.validation, fitted.embedding.ids, graph)
