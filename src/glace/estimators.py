@@ -25,13 +25,13 @@ from glace.training.update import update
 if TYPE_CHECKING:
     from glace.model.custom_encoders import Encoder
 
-Estimator = TypeVar("Estimator", bound="type[GLACE]")
+E = TypeVar("E", bound="GLACE")
 
 
-def _estimator(method: str) -> Callable[[Estimator], Estimator]:
+def _estimator(method: str) -> Callable[[type[E]], type[E]]:
     """Make a class the estimator of a method: its default options, and their descriptions in the docstring."""
 
-    def decorate(cls: Estimator) -> Estimator:
+    def decorate(cls: type[E]) -> type[E]:
         defaults = METHODS[method].defaults
         cls.__annotations__ = {name: GLACE.__annotations__[name] for name in defaults}
         for name, value in [*defaults.items(), ("method", method)]:

@@ -573,11 +573,11 @@ def test_rows_that_do_not_fit_the_model(refused, folder):
     match = r"narrow\.csv: no column 'c'; the model needs its 5 attributes by name"
     refused(*EMBED, "--attributes", "narrow.csv", match=match)
     write_csv(folder / "bare.csv", "x,1,2", [])
-    match = "the model was fitted on 5 attributes, but these have 2; give the same columns in the same order"
+    match = "the model was trained on 5 attributes, but these have 2; give the same columns in the same order"
     refused(*EMBED, "--attributes", "bare.csv", "--no-header", match=match)
-    refused(*EMBED, "--texts", "texts.csv", match="the model was not fitted on texts; give a matrix of attributes")
+    refused(*EMBED, "--texts", "texts.csv", match="the model was not trained on texts; give a matrix of attributes")
     arguments = ["embed", "numbered.glace", "--attributes", "nodes.csv", "-o", "out.parquet"]
-    refused(*arguments, match="the model was fitted without attributes")
+    refused(*arguments, match="the model was trained without attributes")
     refused(
         *EMBED,
         "--attributes",

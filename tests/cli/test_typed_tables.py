@@ -79,7 +79,7 @@ def test_a_model_goes_on_with_more_nodes_of_a_type(glace, shop):
         "update", "--model", "m.glace", *FILES, *TITLES, "--directed", "-o", "n.glace", code=2
     )
     one = ["--edges", "user:item=bought.csv", "--attributes", "user=users.csv", "--directed"]
-    assert "the model was fitted with attributes of type 'item', but this graph comes without" in glace(
+    assert "the model was trained with attributes of type 'item', but the graph comes without" in glace(
         "update", "--model", "m.glace", *one, "-o", "n.glace", code=2
     )
 

@@ -1,6 +1,9 @@
 """What every method promises, run by every method; and what Gaussians promise beyond."""
 
+import inspect
+
 import numpy as np
+import numpydoc.docscrape
 import polars as pl
 import pytest
 import scipy.sparse as sp
@@ -117,6 +120,19 @@ def test_parameters_are_scikit_learns(method, model):
     assert "max_steps=" in repr(copy)
     with pytest.raises(ValueError, match="Invalid parameter 'dims'"):
         copy.set_params(dims=3)
+
+
+def test_the_docstring_describes_every_parameter(method):
+    estimator = type(method())
+    described = numpydoc.docscrape.ClassDoc(estimator)["Parameters"]
+    assert [each.name for each in described] == list(inspect.signature(estimator).parameters)
+    assert all(len(" ".join(each.desc)) > 15 for each in described)
+    defaults = {each.name: each.type.partition("default=")[2] for each in described}
+    assert defaults == {name: repr(value) for name, value in estimator().get_params().items()}
+
+
+def test_notebooks_show_estimators(model):
+    assert type(model).__name__ in model._repr_html_()
 
 
 def test_numbers_of_numpy_are_options_too(planted, tmp_path):

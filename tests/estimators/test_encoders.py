@@ -11,10 +11,14 @@ from torch import nn
 
 import glace
 from glace.cli.main import run
+from glace.config.methods import METHODS
 from glace.errors import InputError
+from glace.fitted.network import graph_inputs
+from glace.model.custom_encoders import split_modules
 from glace.model.input_layers import sparse_inputs
 from glace.model.loss import batch_loss
-from glace.training.task import TrainingTask, inputs_of
+from glace.training.task import TrainingTask, training_task
+from glace.training.train import visible_graph
 from tests.conftest import small
 
 
@@ -125,6 +129,12 @@ def model(case):
     return case.model().fit(case.graph)
 
 
+def task_of(case, config):
+    graph = visible_graph(case.graph, config, METHODS["glace"])
+    dissimilarity = config.model.resolved_dissimilarity(graph.directed, gaussian=True)
+    return training_task(graph, config, dissimilarity, modules=split_modules(case.encoder)[1])
+
+
 def loaded(case, path):
     has_module = isinstance(case.encoder, dict | nn.Module)
     return glace.load(path, encoder=case.encoder) if has_module else glace.load(path)
@@ -154,12 +164,12 @@ def test_saved_and_loaded_to_the_bit(case, model, tmp_path):
     again = loaded(case, tmp_path / "a.glace")
     again.save(tmp_path / "b.glace")
     assert (tmp_path / "a.glace").read_bytes() == (tmp_path / "b.glace").read_bytes()
-    np.testing.assert_array_equal(again.embedding_.variance, model.embedding_.variance)
+    np.testing.assert_array_equal(again.embedding.variance, model.embedding_.variance)
     np.testing.assert_array_equal(glace.load_embedding(tmp_path / "a.glace").mean, model.embedding_.mean)
     if case.rows is not None:
-        one, other = (each.transform(case.rows, node_type=case.node_type) for each in (model, again))
+        one, other = (each.transform(case.rows, node_type=case.node_type) for each in (model.model_, again))
         np.testing.assert_array_equal(one.mean, other.mean)
-        found = [each.novelty(case.rows, case.node_type).rank for each in (model, again)]
+        found = [each.novelty(case.rows, case.node_type).rank for each in (model.model_, again)]
         np.testing.assert_array_equal(*found)
 
 
@@ -182,7 +192,7 @@ def test_new_nodes_are_placed_by_their_attributes(case):
     """Without neighbours' attributes a training node is placed by its own alone, as a new one is."""
     model = case.model(neighbor_features="none").fit(case.graph)
     if case.rows is None:
-        with pytest.raises(InputError, match="fitted without attributes"):
+        with pytest.raises(InputError, match="trained without attributes"):
             model.transform(sp.csr_array((1, 64)))
         return
     new = model.transform(case.rows, node_type=case.node_type)
@@ -205,9 +215,9 @@ def test_gradients_are_those_of_the_loss(case):
         negative_pool_size=20,
     )
     settings = model.config()
-    fitting = model._fitting(model._as_fitted(case.graph), settings, None)
+    fitting = task_of(case, settings)
     network = fitting.network(settings).eval()
-    rows = inputs_of(network, fitting.graph).rows(np.arange(120))
+    rows = graph_inputs(network, fitting.graph).rows(np.arange(120))
     batch = fitting.sampler.batch(0)
 
     def loss():
@@ -241,7 +251,7 @@ def test_gradients_are_those_of_the_loss(case):
 def test_every_type_of_input_layer_was_reached(case, model):
     """No weight is as it started: each has a gradient."""
     settings = case.model().config()
-    fitting = case.model()._fitting(case.model()._as_fitted(case.graph), settings, None)
+    fitting = task_of(case, settings)
     start = fitting.network(settings).weights()
     moved = {name for name, array in model.model_.network.weights().items() if not np.array_equal(array, start[name])}
     fixed = {name for name in start if name not in moved and not name.startswith("scales.")}
@@ -290,15 +300,15 @@ def test_a_module_is_given_again_when_it_is_loaded(tmp_path):
     case.model(max_steps=2).fit(case.graph).save(tmp_path / "m")
     with pytest.raises(
         InputError,
-        match=r"encoder of your own, CustomEncoder, .* in Python: {'photo': CustomEncoder\(...\)} as the encoder of glace.load",
+        match=r"custom encoder, CustomEncoder, .*: glace.load\(path, encoder={'photo': CustomEncoder\(...\)}\)",
     ):
-        glace.load(tmp_path / "m")
-    with pytest.raises(InputError, match="the weights in .*m do not fit the encoder that is given; make it as it was"):
-        glace.load(tmp_path / "m", encoder={"photo": CustomEncoder(9)})
+        glace.load(tmp_path / "m").transform(case.rows, node_type="photo")
+    with pytest.raises(InputError, match="the weights in .*m do not fit the given encoder; create it as it was"):
+        glace.load(tmp_path / "m", encoder={"photo": CustomEncoder(9)}).transform(case.rows, node_type="photo")
     plain_case = CASES["dense mlp"]
     plain_case.model(max_steps=2).fit(plain_case.graph).save(tmp_path / "n")
-    with pytest.raises(InputError, match="encoder= is for the modules that a model was fitted with"):
-        glace.load(tmp_path / "n", encoder=CustomEncoder(64))
+    with pytest.raises(InputError, match="trained without a custom encoder; leave encoder= out"):
+        glace.load(tmp_path / "n", encoder=CustomEncoder(64)).transform(plain_case.rows)
 
 
 def test_what_was_said_in_words_stays_said(tmp_path):
@@ -308,16 +318,13 @@ def test_what_was_said_in_words_stays_said(tmp_path):
     model = case.model(max_steps=2, encoder=encoder).fit(case.graph)
     model.save(tmp_path / "a.glace")
     again = glace.load(tmp_path / "a.glace", encoder=case.encoder)
-    assert again.config() == model.config()
-    again.update(case.graph, steps=1)
-    again.save(tmp_path / "b.glace")
-    glace.load(tmp_path / "b.glace", encoder=case.encoder)
-    with pytest.raises(InputError, match="leave the rest out"):
-        glace.load(tmp_path / "a.glace", encoder=encoder)
-    with pytest.raises(InputError, match="fitted with an encoder of the class CustomEncoder, not Linear"):
-        glace.load(tmp_path / "a.glace", encoder={"photo": nn.Linear(16, 32)})
+    assert again.config == model.config_
+    glace.update(again, case.graph, max_steps=1).save(tmp_path / "b.glace")
+    assert glace.load(tmp_path / "b.glace", encoder=case.encoder).network is not None
+    with pytest.raises(InputError, match="trained with an encoder of class CustomEncoder, not Linear"):
+        glace.load(tmp_path / "a.glace", encoder={"photo": nn.Linear(16, 32)}).transform(case.rows, node_type="photo")
     with pytest.raises(InputError, match="raised RuntimeError"):
-        glace.load(tmp_path / "a.glace", encoder={"photo": own(16).double()})
+        glace.load(tmp_path / "a.glace", encoder={"photo": own(16).double()}).transform(case.rows, node_type="photo")
 
 
 class Odd(nn.Module):
@@ -369,7 +376,7 @@ def test_hashed_columns_are_not_for_images():
 def test_what_is_known_of_training_nodes_needs_no_module(tmp_path, capsys):
     case = CASES["own"]
     case.model(max_steps=2).fit(case.graph).save(tmp_path / "m.glace")
-    for command in (["info"], ["links", "--top", "2"]):
+    for command in (["info"], ["links", "-k", "2"]):
         assert run([command[0], str(tmp_path / "m.glace"), *command[1:]]) == 0
     assert run(["embed", str(tmp_path / "m.glace"), "--attributes", "x.csv", "-o", str(tmp_path / "x.npz")]) == 2
     assert "in Python" in capsys.readouterr().err

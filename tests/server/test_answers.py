@@ -88,7 +88,7 @@ def test_new_nodes_by_attributes_and_by_names():
         asked.embed(attributes=[[1, 2, 3]])
     with pytest.raises(InputError, match="all rows of attributes need the same width, not 1, 2"):
         asked.embed(attributes=[[1, 2], [3]])
-    with pytest.raises(InputError, match="was not fitted on texts"):
+    with pytest.raises(InputError, match="was not trained on texts"):
         asked.embed(texts=["x"])
     bare = Answers(glace.LINE(dim=4, max_steps=2, validation_fraction=0.0).fit(glace.from_tables(edges)))
     assert bare.facts()["takes"] is None

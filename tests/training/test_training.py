@@ -27,12 +27,17 @@ def test_training_learns_and_untrained_does_not(planted):
 
 
 def test_the_best_weights_are_kept(planted):
-    model = glace.GLACE(**small(max_steps=100, validate_every=10)).fit(planted)
-    best = model.history_.best
+    """Validation edges and non-edges are swapped, so that training makes the validation AUC worse."""
+    rest, held_out = glace.hold_out(planted, 0.1, np.random.default_rng(0))
+    swapped = HeldOut(held_out.non_edges, held_out.edges)
+    model = glace.GLACE(**small(max_steps=60, validate_every=5, patience=100)).fit(rest, validation=swapped)
+    points, best = model.history_.validation_points, model.history_.best
     assert best is not None
-    assert best.auc == max(look.auc for look in model.history_.validation_points)
-    again = glace.GLACE(**small(max_steps=100, validate_every=10, patience=100)).fit(planted)
-    np.testing.assert_array_equal(again.embedding_.mean, model.embedding_.mean)
+    assert best.auc == max(point.auc for point in points)
+    assert best.step < points[-1].step
+    assert best.auc > points[-1].auc + 0.1, "the last weights are clearly worse"
+    assert link_prediction(model.embedding_, swapped).auc == pytest.approx(best.auc, abs=1e-6)
+    assert model.score(swapped) == pytest.approx(best.auc, abs=1e-6)
 
 
 def test_early_stopping_stops(planted):

@@ -15,7 +15,7 @@ from glace.graph.non_edges import sample_non_edges
 from glace.graph.split import HeldOut
 from glace.ids import NodeIds
 from glace.io.folder import read_folder, write_folder
-from glace.metrics import brier_score
+from glace.queries.calibration import brier_score
 from glace.training.alignment import aligned
 
 SMALL: dict[str, Any] = {
@@ -177,15 +177,15 @@ def test_texts_go_with_texts_and_names_with_names():
     by_texts, by_names = glace.from_tables(edges, texts=texts), glace.from_tables(edges, nodes)
     options = SMALL | {"max_steps": 2, "validation_fraction": 0.0}
     of_texts, of_names = (fit(each, **options) for each in (by_texts, by_names))
-    with pytest.raises(InputError, match="the model was trained on texts, but this graph has attributes"):
+    with pytest.raises(InputError, match="the model was trained on texts, but the graph has attributes"):
         glace.update(of_texts, glace.from_arrays(by_texts.edges(), by_texts.attributes, ids=list("abcd")))
-    with pytest.raises(InputError, match="trained on attributes, but this graph has texts"):
+    with pytest.raises(InputError, match="trained on attributes, but the graph has texts"):
         glace.update(of_names, by_texts)
     bare = glace.from_arrays(by_names.edges(), by_names.attributes, ids=list("abcd"))
     assert glace.update(of_names, bare, max_steps=1).feature_names == ("apple", "pear", "red"), (
         "as many columns are taken for the same"
     )
-    with pytest.raises(InputError, match="the model's 3 attributes have names, and these 4 do not; name them"):
+    with pytest.raises(InputError, match="the model's 3 attributes have names, but the graph's 4 have none; name them"):
         glace.update(of_names, glace.from_arrays(by_names.edges(), np.ones((4, 4), np.float32), ids=list("abcd")))
 
 
@@ -246,11 +246,11 @@ def test_options_that_make_no_sense(fitted, graph, options, match):
 
 
 def test_graphs_that_do_not_fit(fitted, graph):
-    with pytest.raises(InputError, match="the model knows 150 attributes, but these are 20; give all"):
+    with pytest.raises(InputError, match="the model knows 150 attributes, but the graph has 20; give all"):
         glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes[:, :20]))
-    with pytest.raises(InputError, match="fitted with attributes, but this graph comes without"):
+    with pytest.raises(InputError, match="trained with attributes, but the graph comes without them"):
         glace.update(fitted, graph.without_attributes())
-    with pytest.raises(InputError, match="sparse or dense as those of the training were"):
+    with pytest.raises(InputError, match="the attributes must be sparse, as in training"):
         glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes.toarray()))
     with pytest.raises(InputError, match="the graph must be undirected, as in training"):
         glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes, directed=True))
@@ -267,9 +267,9 @@ def test_mixed_columns_go_on_by_the_recipe_of_the_model():
     options = SMALL | {"max_steps": 2, "validation_fraction": 0.0}
     model = fit(glace.from_tables(edges, nodes, columns=kinds), **options)
     more = pd.concat([nodes, pd.DataFrame({"id": ["e"], "size": [9.0], "town": ["z"]})], ignore_index=True)
-    with pytest.raises(InputError, match="another pipeline than the model's; make it with that one"):
+    with pytest.raises(InputError, match="another feature pipeline than the model's; use the model's"):
         glace.update(model, glace.from_tables(edges, more, columns=kinds))
-    with pytest.raises(InputError, match="fitted on mixed columns, but this graph has attributes"):
+    with pytest.raises(InputError, match="trained on mixed columns, but the graph has attributes"):
         glace.update(model, glace.from_tables(edges, more[["id", "size"]]))
     after = glace.update(model, glace.from_tables(edges, more, pipeline=model.pipeline), max_steps=1)
     report = glace.compare(model, after)

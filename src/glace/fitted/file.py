@@ -152,24 +152,24 @@ def _decode(
     _check_finite(weights)
     state = NetworkState(weights, config, embedding.dissimilarity, node_types, encoder, source)
     calibration = metadata["calibration"]
-    return dict(  # noqa: C408
-        method=method_named(metadata["method"]).name,
-        config=config,
-        selection=Selection.from_json(metadata["selection"]),
-        node_types=node_types,
-        directed=bool(metadata["directed"]),
-        embedding=embedding,
-        graph=graph,
-        validation=_decode_validation(len(embedding), _group("validation", arrays)),
-        history=History.from_json(metadata["history"]),
-        calibration=None if calibration is None else Calibration.from_json(calibration),
-        certainty_model=CertaintyModel.from_arrays(_group("certainty", arrays), embedding.mean.shape[1]),
-        novelty_models=tuple(
+    return {
+        "method": method_named(metadata["method"]).name,
+        "config": config,
+        "selection": Selection.from_json(metadata["selection"]),
+        "node_types": node_types,
+        "directed": bool(metadata["directed"]),
+        "embedding": embedding,
+        "graph": graph,
+        "validation": _decode_validation(len(embedding), _group("validation", arrays)),
+        "history": History.from_json(metadata["history"]),
+        "calibration": None if calibration is None else Calibration.from_json(calibration),
+        "certainty_model": CertaintyModel.from_arrays(_group("certainty", arrays), embedding.mean.shape[1]),
+        "novelty_models": tuple(
             None if schema.width is None else _decode_novelty(_group(f"novelty{code}", arrays), schema)
             for code, schema in enumerate(node_types)
         ),
-        state=state,
-    )
+        "state": state,
+    }
 
 
 def _with_prefix(name: str, arrays: Arrays) -> Arrays:

@@ -14,7 +14,8 @@ from glace.fitted import file
 from glace.fitted.history import History, Selection
 from glace.fitted.network import NetworkState, embed_all, standardized
 from glace.fitted.new_nodes import NewAttributes, check_has_attributes, find_type, new_nodes
-from glace.gaussian.embedding import Embedding, Neighbors
+from glace.gaussian.embedding import Embedding
+from glace.gaussian.tables import Neighbors
 from glace.graph.graph import Graph
 from glace.graph.node_types import NodeType
 from glace.graph.split import HeldOut

@@ -2,24 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
+from glace.features.frames import Frame
 from glace.features.rows import frame_rows
 from glace.graph.attributes import checked_matrix
 from glace.graph.node_types import NodeAttributes, NodeType
 from glace.ids import NodeIds
+from glace.sparse import Matrix
 
 if TYPE_CHECKING:
     from glace.model.inputs import NodeInputs
     from glace.model.network import Network
 
-Matrix = sp.csr_array | npt.NDArray[np.float32]
-NewAttributes = Any
+NewAttributes: TypeAlias = npt.ArrayLike | sp.sparray | sp.spmatrix | Frame | Sequence[str] | NodeAttributes
 """A matrix, a data frame, a sequence of texts, or `NodeAttributes`."""
 NodeTypes = tuple[NodeType, ...]
 
@@ -38,9 +39,9 @@ class NewNodes:
         """Number of nodes."""
         return len(self.attributes)
 
-    def matrix(self, code: int) -> Any:
+    def matrix(self, code: int) -> Matrix:
         """Return the attributes of the nodes of a type."""
-        return self.attributes.types[code].attributes
+        return self.attributes.types[code].features()
 
     def inputs(self, network: "Network") -> "NodeInputs":
         """Return the inputs of the network; new nodes have no edges."""
@@ -100,7 +101,7 @@ def _matched(attributes: NodeAttributes, node_types: NodeTypes) -> NodeAttribute
     )
 
 
-def _matrix(attributes: NewAttributes, schema: NodeType) -> Any:
+def _matrix(attributes: NewAttributes, schema: NodeType) -> Matrix:
     """Return attributes or texts as a matrix with the columns and the storage of the training."""
     if attributes is None:
         raise InputError(f"nodes of type {schema.name!r} have no attributes, which new nodes need")
@@ -115,10 +116,10 @@ def _matrix(attributes: NewAttributes, schema: NodeType) -> Any:
         raise InputError("there are no rows of attributes; give at least one node")
     if schema.sparse:
         return sp.csr_array(matrix)
-    return matrix.toarray() if sp.issparse(matrix) else matrix
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
-def _from_texts(texts: Sequence[str], schema: NodeType) -> Any:
+def _from_texts(texts: Sequence[str], schema: NodeType) -> Matrix:
     vocabulary = None if schema.pipeline is None else schema.pipeline.vocabulary
     if vocabulary is None:
         expected = "a matrix of attributes" if schema.pipeline is None else "a table with the columns of the training"

@@ -1,7 +1,6 @@
-"""A graph that has changed, its attributes brought into the order a model knows, and the model's weights into that."""
+"""Aligns a changed graph with a fitted model: its attributes in the model's order, the weights in the new shape."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,88 +15,86 @@ from glace.graph.graph import Graph
 from glace.graph.node_types import NodeType
 from glace.model.network import Network
 from glace.sparse import narrowed
+from glace.storage.container import Arrays
 
 MIXED = "mixed columns"
 
 Columns = npt.NDArray[np.int64]
-Weights = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """A graph whose first attributes are those the model knows, in its order.
+    """A graph whose first attributes are those of the model, in the model's order.
 
-    `columns` has for each type where each of the old attributes is, (old width,). Without attributes a node is its
-    own column, and one that is gone is -1.
+    `columns` holds, for each node type, the new column (old width,) of each old attribute. Without attributes every
+    node is its own column, and a removed node is -1.
     """
 
     graph: Graph
     columns: tuple[Columns, ...]
 
-    def new_attributes(self) -> int:
-        """How many the model did not know."""
-        widths = [part.width for part in self.graph.by_type().types]
-        known = zip(widths, self.columns, strict=True)
-        return sum(width - len(columns) for width, columns in known if width is not None)
-
 
 def aligned(graph: Graph, fitted: FittedModel) -> Aligned:
-    """The graph with the model's attributes first and new ones after them; by name where both have names."""
+    """Return the graph with the model's attributes first and new ones after them; names are matched if both have any."""
     given, known = graph.by_type().types, fitted.node_types
-    if [part.name for part in given] != [part.name for part in known]:
-        wanted, came = (", ".join(part.name or "one" for part in parts) for parts in (known, given))
-        raise InputError(f"the model's types of nodes with attributes are {wanted}, but this graph's {came}")
-    parts = tuple(_aligned(part, before, graph.mapped is not None) for part, before in zip(given, known, strict=True))
-    whole = graph.with_types(parts)
+    if [each.name for each in given] != [each.name for each in known]:
+        expected, found = (", ".join(each.name or "one type" for each in types) for types in (known, given))
+        raise InputError(f"the model's node types with attributes are {expected}, but the graph's are {found}")
+    types = tuple(_aligned(each, schema, graph.mapped is not None) for each, schema in zip(given, known, strict=True))
+    whole = graph.with_types(types)
     columns = (
-        _places(whole, fitted, kind) if part.width is None else np.arange(before.width or 0)
-        for kind, (part, before) in enumerate(zip(parts, known, strict=True))
+        _node_columns(whole, fitted, code) if each.width is None else np.arange(schema.width or 0)
+        for code, (each, schema) in enumerate(zip(types, known, strict=True))
     )
     return Aligned(whole, tuple(columns))
 
 
-def _places(graph: Graph, fitted: FittedModel, kind: int) -> Columns:
-    """Where the old nodes of a type are among the new ones of it, both sorted by id as they are for training."""
+def _node_columns(graph: Graph, fitted: FittedModel, code: int) -> Columns:
+    """Return the row of each old node of a type among its new nodes, both sorted by id as for training."""
     ordered, _ = graph.in_id_order()
-    old = np.asarray(fitted.embedding.ids.to_numpy())
-    types = ordered.by_type()
+    old, types = np.asarray(fitted.embedding.ids.to_numpy()), ordered.by_type()
     if len(types.types) == 1:
         return ordered.ids.find(np.sort(old))
-    assert fitted.graph is not None, "graphs with attributes by type are in memory"
+    assert fitted.graph is not None, "a graph with several node types is in memory"
     assert fitted.graph.node_types is not None
-    found = ordered.ids.find(np.sort(old[fitted.graph.node_types.codes == kind]))
-    codes, rows = types.locate(found)
-    return np.where((found >= 0) & (codes == kind), rows, -1)
+    positions = ordered.ids.find(np.sort(old[fitted.graph.node_types.codes == code]))
+    codes, rows = types.locate(positions)
+    return np.where((positions >= 0) & (codes == code), rows, -1)
 
 
-def _aligned(part: NodeType, known: NodeType, mapped: bool) -> NodeType:
-    """The attributes of one type in the order the model knows."""
-    if (part.width is None) != (known.width is None):
-        kinds = ("without", "with") if known.width is None else ("with", "without")
-        whose = f" of type {part.name!r}" if part.name else ""
-        raise InputError(f"the model was fitted {kinds[0]} attributes{whose}, but this graph comes {kinds[1]}")
-    if part.width is None or known.width is None:
-        return part
-    _check_kind(part, known)
-    old, new = _names(known), _names(part)
-    if old is not None and old != new:
-        part = _named_as(part, old) if new is None else _by_name(part, old, new, known.pipeline, mapped)
-    if (part.width or 0) < known.width:
-        raise InputError(f"the model knows {known.width:,} attributes, but these are {part.width:,}; give all")
-    return part
-
-
-def _check_kind(part: NodeType, known: NodeType) -> None:
-    kinds = [_kind(each.pipeline) for each in (known, part)]
-    if kinds[0] != kinds[1]:
-        raise InputError(f"the model was fitted on {kinds[0]}, but this graph has {kinds[1]}; give it as that")
-    if kinds[0] == MIXED and not (known.pipeline and known.pipeline.same_as(part.pipeline)):
+def _aligned(node_type: NodeType, schema: NodeType, mapped: bool) -> NodeType:
+    """Return the attributes of a node type in the order of the model's schema."""
+    if (node_type.width is None) != (schema.width is None):
+        had, has = ("without", "with") if schema.width is None else ("with", "without")
+        which = f" of type {node_type.name!r}" if node_type.name else ""
+        raise InputError(f"the model was trained {had} attributes{which}, but the graph comes {has} them")
+    if node_type.width is None or schema.width is None:
+        return node_type
+    _check_same_kind(node_type, schema)
+    old, new = _names(schema), _names(node_type)
+    if old is not None and new is None:
+        node_type = _named_as(node_type, old)
+    elif old is not None and new is not None and old != new:
+        node_type = _by_name(node_type, schema, old, new, mapped)
+    if (node_type.width or 0) < schema.width:
         raise InputError(
-            "the attributes of this graph come from another pipeline than the model's; make it with that one: "
-            "from_tables(..., pipeline=model.type_of(...).pipeline), or give `glace update` the tables"
+            f"the model knows {schema.width:,} attributes, but the graph has {node_type.width:,}; give all of them"
         )
-    if part.sparse != known.sparse:
-        raise InputError("the attributes must be sparse or dense as those of the training were")
+    return node_type
+
+
+def _check_same_kind(node_type: NodeType, schema: NodeType) -> None:
+    expected, found = _kind(schema.pipeline), _kind(node_type.pipeline)
+    if expected != found:
+        raise InputError(f"the model was trained on {expected}, but the graph has {found}; give {expected}")
+    if expected == MIXED and not (schema.pipeline and schema.pipeline.same_as(node_type.pipeline)):
+        raise InputError(
+            "the attributes of the graph come from another feature pipeline than the model's; use the model's: "
+            "from_tables(..., pipeline=fitted.pipeline), or give the tables to `glace update`"
+        )
+    if node_type.sparse != schema.sparse:
+        kind = "sparse" if schema.sparse else "dense"
+        raise InputError(f"the attributes must be {kind}, as in training")
 
 
 def _kind(pipeline: FeaturePipeline | None) -> str:
@@ -106,51 +103,64 @@ def _kind(pipeline: FeaturePipeline | None) -> str:
     return MIXED if pipeline.vocabulary is None else "texts"
 
 
-def _named_as(part: NodeType, names: tuple[str, ...]) -> NodeType:
-    """Columns without names are taken for those of the model, and must be as many."""
-    if part.width != len(names):
-        raise InputError(
-            f"the model's {len(names):,} attributes have names, and these {part.width:,} do not; name them"
-        )
-    return replace(part, feature_names=names)
+def _names(node_type: NodeType) -> tuple[str, ...] | None:
+    """Return the words of texts, or the names of attributes."""
+    if node_type.pipeline is None or node_type.pipeline.vocabulary is None:
+        return node_type.feature_names
+    return node_type.pipeline.vocabulary.words
 
 
-def _names(part: NodeType) -> tuple[str, ...] | None:
-    """Of attributes or words; mixed columns have those of the model anyhow."""
-    if part.pipeline is None or part.pipeline.vocabulary is None:
-        return part.feature_names
-    return part.pipeline.vocabulary.words
+def _named_as(node_type: NodeType, names: tuple[str, ...]) -> NodeType:
+    """Give columns without names the names of the model; there must be as many."""
+    if node_type.width != len(names):
+        mismatch = f"the model's {len(names):,} attributes have names, but the graph's {node_type.width:,} have none"
+        raise InputError(f"{mismatch}; name them")
+    return replace(node_type, feature_names=names)
 
 
 def _by_name(
-    part: NodeType, old: tuple[str, ...], new: tuple[str, ...], pipeline: FeaturePipeline | None, mapped: bool
+    node_type: NodeType, schema: NodeType, old: tuple[str, ...], new: tuple[str, ...], mapped: bool
 ) -> NodeType:
-    """The attributes with their columns under the old names first, and those that are new after them."""
+    """Return the attributes with the columns of the old names first and new ones after them."""
     if mapped:
         raise InputError("the attributes of a graph folder must be those of the model, in the same order")
     known = set(old)
     names = (*old, *(name for name in new if name not in known))
-    place = {name: column for column, name in enumerate(names)}
-    to = np.array([place[name] for name in new], np.int64)
-    if not sp.issparse(part.attributes):
-        dense = np.zeros((part.count, len(names)), np.float32)
-        dense[:, to] = part.attributes
-        return replace(part, attributes=dense, feature_names=names)
-    rows = sp.coo_array(part.attributes)
-    values, wider = rows.data, part.pipeline
-    if pipeline is not None and wider is not None:
-        was, now = pipeline.vocabulary, wider.vocabulary
-        assert was is not None
-        assert now is not None
-        # A word weighs what it weighed in training, however often the new texts have it.
-        idf = np.concatenate([was.idf, now.idf[[name not in known for name in new]]])
-        values = values * (idf[to] / now.idf)[rows.col]
-        wider = replace(pipeline, columns=(Text(pipeline.columns[0].name, TextVocabulary(names, idf)),))
-    moved = sp.csr_array((values.astype(np.float32), (rows.row, to[rows.col])), shape=(part.count, len(names)))
-    moved.sort_indices()
-    if wider is not None:
-        moved = _of_unit_length(moved)
-    return replace(part, attributes=narrowed(moved), feature_names=part.feature_names and names, pipeline=wider)
+    column_of = {name: column for column, name in enumerate(names)}
+    moved_to = np.array([column_of[name] for name in new], np.int64)
+    if not sp.issparse(node_type.attributes):
+        dense = np.zeros((node_type.count, len(names)), np.float32)
+        dense[:, moved_to] = node_type.attributes
+        return replace(node_type, attributes=dense, feature_names=names)
+    entries = sp.coo_array(node_type.attributes)
+    values, pipeline = entries.data, node_type.pipeline
+    if schema.pipeline is not None and pipeline is not None:
+        pipeline, weights = _wider(schema.pipeline, pipeline, names)
+        values = values * weights[entries.col]
+    shape = (node_type.count, len(names))
+    rows = sp.csr_array((values.astype(np.float32), (entries.row, moved_to[entries.col])), shape=shape)
+    rows.sort_indices()
+    if pipeline is not None:
+        rows = _of_unit_length(rows)
+    feature_names = node_type.feature_names and names
+    return replace(node_type, attributes=narrowed(rows), feature_names=feature_names, pipeline=pipeline)
+
+
+def _wider(
+    old: FeaturePipeline, new: FeaturePipeline, words: tuple[str, ...]
+) -> tuple[FeaturePipeline, npt.NDArray[np.float64]]:
+    """Return the old text pipeline with new words added, and the factors that turn new weights into old ones.
+
+    A word keeps the inverse document frequency it had in training, whatever its frequency in the new texts.
+    """
+    was, now = old.vocabulary, new.vocabulary
+    assert was is not None
+    assert now is not None
+    before, after = dict(zip(was.words, was.idf, strict=True)), dict(zip(now.words, now.idf, strict=True))
+    idf = np.array([before[word] if word in before else after[word] for word in words])
+    kept = dict(zip(words, idf, strict=True))
+    factors = np.array([kept[word] for word in now.words]) / now.idf
+    return replace(old, columns=(Text(old.columns[0].name, TextVocabulary(words, idf)),)), factors
 
 
 def _of_unit_length(rows: sp.csr_array) -> sp.csr_array:
@@ -159,8 +169,11 @@ def _of_unit_length(rows: sp.csr_array) -> sp.csr_array:
     return sp.csr_array(normalize(rows))
 
 
-def widened(old: Network, new: Network, columns: tuple[Columns, ...]) -> Weights:
-    """Return the weights of the old network in the shape of the new one, which keeps its own where the old has none."""
+def widened(old: Network, new: Network, columns: tuple[Columns, ...]) -> Arrays:
+    """Return the old weights in the shape of the new network; where there are none, the new network's own.
+
+    `columns` are those of `Aligned`.
+    """
     found = {name: array.copy() for name, array in new.weights().items()}
     by_column = old.column_weights()
     for name, array in old.weights().items():
