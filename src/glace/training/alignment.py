@@ -35,7 +35,7 @@ class Aligned:
 
 
 def aligned(graph: Graph, fitted: FittedModel) -> Aligned:
-    """Return the graph with the model's attributes first and new ones after them; names are matched if both have any."""
+    """Return the graph with the model's attributes first and new ones after them, matched by name if possible."""
     given, known = graph.by_type().types, fitted.node_types
     if [each.name for each in given] != [each.name for each in known]:
         expected, found = (", ".join(each.name or "one type" for each in types) for types in (known, given))
