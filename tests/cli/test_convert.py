@@ -40,7 +40,7 @@ def test_every_verb_takes_the_folder(glace, folder):
     stored = json.loads(Path("info.json").read_text())["provenance"]["data"]
     assert stored == read_folder("people.graph").fingerprint()
     glace("fit", "people.graph", *FAST, "-o", "mapped.glace")
-    assert len(list(Path().glob("mapped.glace.*.arrow"))) == 1
+    assert not list(Path().glob("mapped.glace.*.arrow"))  # small embeddings are kept in the model file
     assert "node" in glace("neighbors", "mapped.glace", "node 01")
     glace("export", "mapped.glace", "-o", "out.parquet")
     assert np.isfinite(library.load_embedding("out.parquet").mean).all()

@@ -45,7 +45,7 @@ def bipartite(count=40, directed=False, both=True):
 def test_each_type_has_its_own_attributes(edges):
     graph = words_and_synsets(edges, directed=True)
     assert repr(graph) == (
-        "Graph(5 nodes, 3 directed edges, 2 synset with 3 sparse attributes, 3 word with 2 dense attributes)"
+        "Graph(5 nodes, 3 directed edges, 2 synset with 3 sparse attributes, 3 word with 2 dense attributes, 2 labels)"
     )
     assert list(graph.ids) == ["s1", "s2", "dog", "cat", "oak"]
     assert list(graph.node_types) == ["synset"] * 2 + ["word"] * 3
