@@ -126,7 +126,7 @@ def novelty(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
     """How strange nodes of random attributes are beside hidden nodes of the graph."""
     hidden = hide_nodes(graph, HIDDEN, Streams(options["random_state"]).numpy("hidden nodes"))
     model = GLACE(**options | {"purpose": "nodes"}).fit(hidden.visible)
-    real = sp.csr_array(hidden.hidden)
+    real = sp.csr_array(hidden.hidden.side_by_side())
     real = sp.csr_array(real[np.diff(real.indptr) > 0])
     ranks = {name: _ranks(model, rows(real)) for name, rows in KINDS.items()}
     border = np.quantile(ranks["hidden"], 0.95)

@@ -107,9 +107,9 @@ def _number(streams: Streams, purpose: str) -> int:
     return int(streams.numpy(purpose).integers(2**62))
 
 
-def _line(people: Population) -> tuple[Any, ...]:
-    order = people.order.astype(np.int32)
-    return people.ends, kernels.guide(people.ends), order, people.community, people.borders
+def _line(population: Population) -> tuple[Any, ...]:
+    order = population.order.astype(np.int32)
+    return population.ends, kernels.guide(population.ends), order, population.community, population.borders
 
 
 def _write_edges(writer: FolderWriter, drawn: _Drawn, nodes: int, edges: int) -> int:

@@ -132,7 +132,7 @@ def test_the_number_of_edges_is_exact_in_crowded_graphs_too(nodes, communities, 
         ({"attributes": 5}, "8 communities need an attribute each, but there are 5"),
         ({"mixing": 2}, "mixing must be a number from 0 to 1, not 2"),
         ({"communities": 1}, "edges between communities need two of them; set mixing=0"),
-        ({"edges": 170_000}, "153,000 edges within communities are wanted, but there are"),
+        ({"edges": 170_000}, "153,000 edges within communities do not fit into half of the"),
     ],
 )
 def test_bad_options_are_named(made, options, message):

@@ -311,7 +311,7 @@ def test_a_built_graph_is_loaded_by_its_name(source, tmp_path):
 
 
 def test_the_source_is_never_replaced(source):
-    with pytest.raises(InputError, match=r"cannot write .*outputacm\.txt: it is the file to build from"):
+    with pytest.raises(InputError, match=r"cannot write .*outputacm\.txt: it is the source file"):
         datasets.build("acm", source, source)
     assert source.read_text(encoding="utf-8") == WHOLE
 

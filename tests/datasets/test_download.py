@@ -168,14 +168,14 @@ def test_trouble_that_stays_is_an_error(server, tmp_path):
 
 
 def test_other_content_is_refused_and_deleted(server, tmp_path):
-    with pytest.raises(FormatError, match=rf"is not the published file \(git blob {BLOB_ID}, wanted 0000"):
+    with pytest.raises(FormatError, match=rf"is not the published file \(git blob {BLOB_ID}, expected 0000"):
         fetch(server, tmp_path, blob_id="0" * 40)
     assert names(tmp_path) == []
 
 
 def test_other_content_leaves_an_older_file_alone(server, tmp_path):
     (tmp_path / "data.npz").write_bytes(b"older")
-    with pytest.raises(FormatError, match="fetch it again"):
+    with pytest.raises(FormatError, match="try again"):
         fetch(server, tmp_path, blob_id="0" * 40)
     assert (tmp_path / "data.npz").read_bytes() == b"older"
 
@@ -195,11 +195,11 @@ def test_too_much_is_refused(server, tmp_path):
 
 @pytest.mark.parametrize("address", ["http://example.org/data.npz", "file:///etc/passwd", "ftp://example.org/x"])
 def test_only_https_is_fetched(address, server, tmp_path):
-    with pytest.raises(InputError, match=f"only https addresses are fetched, not {address}"):
+    with pytest.raises(InputError, match=f"only https addresses can be downloaded, not {address}"):
         download(address, tmp_path / "data.npz", blob_id=BLOB_ID)
     server.script = [f"redirect {address}"]
     # To file: urllib itself does not go.
-    with pytest.raises(InputError, match=f"only https addresses are fetched, not {address}|is not allowed"):
+    with pytest.raises(InputError, match=f"only https addresses can be downloaded, not {address}|is not allowed"):
         fetch(server, tmp_path)
     assert names(tmp_path) == []
 

@@ -98,8 +98,8 @@ def test_columns_left_over_belong_to_no_community():
         ({"degree": float("nan")}, "degree must be a finite number above 0, not nan"),
         ({"mixing": 1.5}, "mixing must be a number from 0 to 1, not 1.5"),
         ({"communities": 1}, "edges between communities need two of them; set mixing=0"),
-        ({"degree": 12.0}, "540 edges within communities are wanted, but there are 576 such pairs"),
-        ({"degree": 99.0, "mixing": 1.0}, "4,950 edges between communities are wanted"),
+        ({"degree": 12.0}, "540 edges within communities do not fit into half of the 576 pairs"),
+        ({"degree": 99.0, "mixing": 1.0}, "4,950 edges between communities do not fit"),
         ({"random_state": -1}, "seed must be a whole number of at least 0"),
     ],
 )

@@ -261,5 +261,5 @@ def test_counts_that_are_none(nouns):
 
 def test_nothing_to_slice(nouns):
     write(nouns / "data.noun", SLICED[:1])
-    with pytest.raises(InputError, match="no two linked nouns of the wanted lexicographer files"):
+    with pytest.raises(InputError, match="no linked nouns of the expected lexicographer files"):
         slice_nouns(nouns)

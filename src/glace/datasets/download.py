@@ -1,4 +1,4 @@
-"""Fetching published files: resumed where a connection broke, and checked before they get their name."""
+"""Download published files: resumed after a broken connection, and verified before they get their name."""
 
 import contextlib
 import errno
@@ -18,33 +18,58 @@ from glace.errors import FormatError, InputError
 from glace.storage.files import CHUNK, check_writable, replacing
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes received so far and, where the server says it, the bytes in all."""
+"""Called with the bytes received so far and, if the server tells, the total."""
 
-LIMIT = 1 << 30  # the largest published file has some megabytes; a server that sends more is not ours
+LIMIT = 1 << 30  # bytes; published files have a few megabytes
 
-# Answers that may be another one in a moment: time-out, too many requests, and all of 5xx.
-_PASSING = frozenset({408, 429, *range(500, 600)})
+# HTTP statuses worth another attempt: time-out, too many requests, and all of 5xx.
+_TRANSIENT = frozenset({408, 429, *range(500, 600)})
 
-
-# The disk is at fault, not the network; to try again does not help.
+# Errors of the disk, not of the network; another attempt does not help.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def get(name: str, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
-    """Fetch a published dataset into the data folder, unless it is there; its path.
+    """Download a published dataset into the data folder, unless it is there already.
 
-    A file that is there under its name but holds anything else is not ours to replace, and raises.
+    Parameters
+    ----------
+    name
+        The name of a dataset of the kind "downloaded".
+    data_dir
+        Folder to download to. By default the environment variable GLACE_DATA, else the user's cache folder.
+    progress
+        Called with the bytes received so far and the total, or None if the total is unknown.
+
+    Returns
+    -------
+    Path
+        The file, verified by its git blob id.
+
+    Raises
+    ------
+    InputError
+        If the dataset is not a download, a file with the same name but other content exists, or the server cannot be
+        reached.
+    FormatError
+        If the downloaded content is not the published file.
+
+    Examples
+    --------
+    >>> from glace import datasets
+    >>> datasets.get("cora-ml", "data")  # doctest: +SKIP
+    PosixPath('data/cora-ml.npz')
     """
     dataset = find(name)
     if dataset.kind != "downloaded":
         raise InputError(
             f"{dataset.name} is not downloaded but {dataset.kind}; "
-            + (f"run '{dataset.command}'" if dataset.command else "it comes with the package, load it")
+            + (f"run '{dataset.command}'" if dataset.command else "it comes with the package; use `load`")
         )
     present = stored(dataset, data_dir)
     if present is not None and blob_id_of(present) != dataset.blob_id:
         raise InputError(
-            f"{present} differs from the published {dataset.name}; move it away to fetch the published one"
+            f"{present} differs from the published {dataset.name}; move it away to download the published file"
         )
     if present is not None:
         return present
@@ -63,11 +88,11 @@ def download(
     limit: int = LIMIT,
     pause: Callable[[float], None] = time.sleep,
 ) -> Path:
-    """Fetch `url` over HTTPS to `target`, whose content must have this git blob id; the path.
+    """Download `url` over HTTPS to `target`, verify its git blob id, and return the path.
 
-    What arrives is kept in `target`.part, so that a broken download, also of an earlier call, goes on
-    where it stopped. Failures that may pass are tried again, `attempts` times in all, after pauses of
-    1, 2, 4, ... seconds. `timeout` is the longest silence in seconds, `limit` the most bytes accepted.
+    Data is kept in `target`.part, so that an interrupted download, also of an earlier call, resumes where it stopped.
+    Transient failures are retried, `attempts` times in all, after pauses of 1, 2, 4, ... seconds. `timeout` is the
+    longest silence in seconds, `limit` the most bytes accepted. pooch does not resume, so this is by hand.
     """
     path = Path(target)
     _check_address(url)
@@ -82,13 +107,13 @@ def download(
         except (OSError, http.client.HTTPException) as problem:
             if getattr(problem, "errno", None) in _FULL:
                 raise InputError(
-                    f"cannot write {part}: {_said(problem)}; make room (what has arrived is kept), "
+                    f"cannot write {part}: {_reason(problem)}; free some space (the partial download is kept), "
                     f"or set {VARIABLE} to another folder"
                 ) from problem
             reason = problem
     else:
         raise InputError(
-            f"cannot reach {url}: {_said(reason)}; try again later (what has arrived is kept), or get the "
+            f"cannot reach {url}: {_reason(reason)}; try again later (the partial download is kept), or get the "
             f"file another way and put it into {path.parent} as {path.name}, or set {VARIABLE} to its folder"
         ) from reason
     _check_content(part, blob_id, url)
@@ -98,7 +123,7 @@ def download(
 
 
 def blob_id_of(path: Path) -> str:
-    """What git calls this content: the SHA-1 of a header with its size, then its bytes."""
+    """Return the git blob id of a file: the SHA-1 of a header with its size, then its bytes."""
     digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as source:
         while chunk := source.read(CHUNK):
@@ -107,7 +132,7 @@ def blob_id_of(path: Path) -> str:
 
 
 def _fetch(url: str, part: Path, timeout: float, limit: int, progress: Progress | None) -> None:
-    """One attempt: the rest of the file, or all of it where the server cannot send a rest."""
+    """Make one attempt: fetch the rest of the file, or all of it if the server does not support ranges."""
     present = part.stat().st_size if part.exists() else 0
     with _opened(url, present, part, timeout) as response:
         resumed = response.status == http.client.PARTIAL_CONTENT
@@ -118,7 +143,7 @@ def _fetch(url: str, part: Path, timeout: float, limit: int, progress: Progress 
             while chunk := response.read1(CHUNK):
                 received += len(chunk)
                 if received > limit:
-                    raise InputError(f"{url} sends more than {limit:,} bytes; it is not the file that is wanted")
+                    raise InputError(f"{url} sends more than {limit:,} bytes; it is not the expected file")
                 output.write(chunk)
                 if progress is not None:
                     progress(received, total)
@@ -138,15 +163,15 @@ def _opened(url: str, present: int, part: Path, timeout: float) -> Iterator[Any]
     except urllib.error.HTTPError as answer:
         answer.close()
         if answer.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
-            # The part is as long as the file or longer: not ours to judge, begin anew.
+            # The partial file is at least as long as the file itself: start again.
             part.unlink()
-        elif answer.code not in _PASSING:
+        elif answer.code not in _TRANSIENT:
             raise InputError(f"the server answers {answer.code} ({answer.reason}) for {url}") from answer
         raise
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a server to another address only if that is safe as well."""
+    """Follows redirects only to addresses that are safe as well."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         _check_address(newurl)
@@ -156,7 +181,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 def _check_address(url: str) -> None:
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
-        raise InputError(f"only https addresses are fetched, not {url}")
+        raise InputError(f"only https addresses can be downloaded, not {url}")
 
 
 def _is_loopback(host: str) -> bool:
@@ -171,11 +196,11 @@ def _check_content(part: Path, blob_id: str, url: str) -> None:
     if found != blob_id:
         part.unlink()
         raise FormatError(
-            f"what came from {url} is not the published file (git blob {found}, wanted {blob_id}); "
-            "it was deleted, fetch it again"
+            f"the download from {url} is not the published file (git blob {found}, expected {blob_id}); "
+            "it was deleted, try again"
         )
 
 
-def _said(problem: Exception) -> str:
+def _reason(problem: Exception) -> str:
     inner = getattr(problem, "reason", None)
     return str(inner or problem) or type(problem).__name__

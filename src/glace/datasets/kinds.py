@@ -1,8 +1,7 @@
-"""A bundled graph of two types: things that WordNet's nouns name, and the kinds of things that they are.
+"""The bundled graph with two node types: things that WordNet's nouns name, and the kinds they belong to.
 
-A thing is a noun that has nothing below it, a kind one that has many things. An edge says that the thing is a kind of
-it, or a part: a poodle is a dog, a mammal, an animal. Both are described by the words of their definitions, each by its
-own.
+A thing is a noun without hyponyms; a kind is a noun above at least 100 things. An edge says that the thing is of this
+kind, or a part of it: a poodle is a dog, a mammal, an animal. Each type has the words of its definitions as attributes.
 """
 
 from pathlib import Path
@@ -17,11 +16,11 @@ from glace.graph.graph import Graph
 from glace.io.tables import from_tables
 
 LEAST = 100
-"""Things below a kind: what has fewer is too special to be asked for."""
+"""Least number of things below a kind."""
 
 
 def things_and_kinds(folder: Path, *, directed: bool = False) -> Graph:
-    """The graph, of the files of "wordnet-nouns" in this folder."""
+    """Build the graph from the files of "wordnet-nouns" in a folder."""
     nouns = tables.read(folder, "wordnet-nouns")
     ids = np.array(nouns.nodes["id"].to_pylist())
     above = _above(nouns, ids)
@@ -39,7 +38,7 @@ def things_and_kinds(folder: Path, *, directed: bool = False) -> Graph:
 
 
 def _above(nouns: tables.Tables, ids: npt.NDArray[np.str_]) -> sp.csr_array:
-    """(n, n) CSR with a 1 where the column is above the row: its kind, or a kind of that, and so on."""
+    """Return the transitive closure (n, n) of the edges: 1 where the column is above the row."""
     place = {name: number for number, name in enumerate(ids.tolist())}
     ends = [[place[name] for name in nouns.edges[side].to_pylist()] for side in ("source", "target")]
     shape = (len(ids), len(ids))

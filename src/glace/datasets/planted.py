@@ -1,4 +1,4 @@
-"""Synthetic graphs with a known answer: communities that show in the edges and in the attributes."""
+"""Synthetic graphs with known communities, which show in the edges and in the attributes."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ from glace.graph.node_types import NodeType
 from glace.ids import NodeIds
 from glace.rng import Streams
 
-# Shape of the Pareto distribution of a node's popularity: finite variance, so degrees are mildly skewed.
+# Shape of the Pareto distribution of popularity: the variance is finite, so degrees are mildly skewed.
 POPULARITY_SHAPE = 3.0
 
-# Share of a node's words that come from anywhere instead of from its community's block.
+# Fraction of a node's words that are drawn from all columns instead of its community's block.
 NOISE = 0.5
 
-# Pairs are drawn and repeated ones drawn again; beyond half of all pairs that takes ever more rounds.
+# Duplicate pairs are drawn again; beyond this fraction of all pairs, that takes too many rounds.
 FULLEST = 0.5
 
 Pairs = npt.NDArray[np.int64]
@@ -36,33 +36,63 @@ def planted(
     random_state: int = 0,
     directed: bool = False,
 ) -> Graph:
-    """An attributed graph whose labels are the communities it was drawn from.
+    """Draw an attributed graph with planted communities, which are its labels.
 
-    Communities have equal sizes, up to one node, and are spread evenly at random over the node numbers.
-    There are m = round(nodes * degree / 2) distinct edges without self-loops; round(mixing * m) of them
-    join two communities, the others lie within one. Every node has a popularity, Pareto with shape 3
-    and minimum 1. An edge's source is drawn by popularity among all nodes, its target by popularity
-    among the nodes of the source's community or, for an edge that joins two, among those of the others;
-    a pair that is already there is drawn again.
+    There are m = round(nodes * degree / 2) distinct edges without self-loops. Every node has a popularity (Pareto with
+    shape 3 and minimum 1). The source of an edge is drawn by popularity from all nodes; its target is drawn by
+    popularity from the same community or, for round(mixing * m) of the edges, from the other communities.
 
-    The columns of the attributes are cut into one block of attributes // communities for each
-    community; columns left over belong to none. A node draws `words` columns, each with probability
-    1/2 evenly from its community's block, else evenly from all; a value counts how often it was drawn.
+    The columns of the attributes are divided into one block of attributes // communities for each community. A node
+    draws `words` columns, each with probability 1/2 from its community's block, else from all; a value is the number
+    of times a column was drawn. Time and memory are proportional to nodes * words + m, up to a logarithm.
 
-    Time and memory grow with nodes * words + m, but for the logarithm of a binary search.
+    Parameters
+    ----------
+    nodes
+        Number of nodes.
+    communities
+        Number of communities, of equal size up to one node.
+    degree
+        Mean number of edges per node.
+    attributes
+        Number of attribute columns.
+    words
+        Number of columns that a node draws.
+    mixing
+        Fraction of the edges that join two communities, from 0 to 1.
+    random_state
+        Seed of all draws.
+    directed
+        Whether edges have a direction.
+
+    Returns
+    -------
+    Graph
+        The graph; `graph.labels` are the communities.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or there are too few pairs of nodes for so many edges.
+
+    Examples
+    --------
+    >>> from glace import datasets
+    >>> datasets.planted(200, communities=4).num_edges
+    1000
     """
     check_counts(nodes=nodes, communities=communities, attributes=attributes, words=words)
     check_shape(nodes, communities, attributes, degree, mixing)
     streams = Streams(random_state)
     community = streams.numpy("planted communities").permutation(np.arange(nodes) % communities).astype(np.int32)
-    people = Population.of(community, streams.numpy("planted popularity"))
+    population = Population.of(community, streams.numpy("planted popularity"))
     count = round(nodes * degree / 2)
     between = round(mixing * count)
     check_room(np.bincount(community), count - between, between, directed)
     pairs = np.concatenate(
         [
-            _distinct_pairs(people, count - between, True, directed, streams.numpy("planted edges", 0)),
-            _distinct_pairs(people, between, False, directed, streams.numpy("planted edges", 1)),
+            _distinct_pairs(population, count - between, True, directed, streams.numpy("planted edges", 0)),
+            _distinct_pairs(population, between, False, directed, streams.numpy("planted edges", 1)),
         ]
     )
     return build(
@@ -77,39 +107,39 @@ def planted(
 
 @dataclass(frozen=True)
 class Population:
-    """The nodes side by side on a line, by community, each taking as much of it as it is popular."""
+    """The nodes on a line, sorted by community, each with an interval as long as its popularity."""
 
     order: npt.NDArray[np.int64]
-    """The nodes as they stand on the line."""
+    """The nodes in the order of their intervals."""
     ends: npt.NDArray[np.float64]
-    """Where each of them ends."""
+    """The end of each interval."""
     community: npt.NDArray[np.int32]
     borders: npt.NDArray[np.float64]
-    """Where each community begins, and the end of the line."""
+    """The start of each community, and the end of the line."""
 
     @classmethod
     def of(cls, community: npt.NDArray[np.int32], generator: np.random.Generator) -> "Population":
-        """Nodes of these communities, their popularity drawn."""
+        """Draw the popularity of nodes with these communities."""
         order = np.argsort(community, kind="stable")
         ends = np.cumsum(1.0 + generator.pareto(POPULARITY_SHAPE, size=len(order)))
         last = np.cumsum(np.bincount(community)) - 1
         return cls(order, ends, community, np.concatenate([[0.0], ends[last]]))
 
-    def anyone(self, count: int, generator: np.random.Generator) -> Pairs:
-        """(count,) nodes drawn by popularity among all."""
+    def any_node(self, count: int, generator: np.random.Generator) -> Pairs:
+        """Draw `count` nodes by popularity."""
         return self._at(generator.random(count) * self.borders[-1])
 
-    def fellows(self, nodes: Pairs, generator: np.random.Generator) -> Pairs:
-        """For each of these nodes, one drawn by popularity from its own community; it may be itself."""
+    def same_community(self, nodes: Pairs, generator: np.random.Generator) -> Pairs:
+        """Draw a node by popularity from the community of each node; it may be the node itself."""
         group = self.community[nodes]
         begin, end = self.borders[group], self.borders[group + 1]
         return self._at(begin + generator.random(len(nodes)) * (end - begin))
 
-    def strangers(self, nodes: Pairs, generator: np.random.Generator) -> Pairs:
-        """For each of these nodes, one drawn by popularity from the other communities."""
+    def other_community(self, nodes: Pairs, generator: np.random.Generator) -> Pairs:
+        """Draw a node by popularity from the other communities of each node."""
         group = self.community[nodes]
         begin, end = self.borders[group], self.borders[group + 1]
-        # The line closed to a ring: start behind the own community, go anywhere before its beginning.
+        # Treat the line as a ring: from the end of the own community to its start.
         drawn = end + generator.random(len(nodes)) * (self.borders[-1] - (end - begin))
         return self._at(drawn % self.borders[-1])
 
@@ -119,15 +149,15 @@ class Population:
 
 
 def _distinct_pairs(
-    people: Population, count: int, within: bool, directed: bool, generator: np.random.Generator
+    population: Population, count: int, within: bool, directed: bool, generator: np.random.Generator
 ) -> Pairs:
-    """(count, 2) pairs of different nodes, all within communities or all between them."""
-    size = np.int64(len(people.order))
+    """Draw `count` distinct pairs (count, 2) of different nodes, all within or all between communities."""
+    size = np.int64(len(population.order))
     keys = np.empty(0, dtype=np.int64)
     while len(keys) < count:
-        sources = people.anyone(count - len(keys), generator)
-        targets = (people.fellows if within else people.strangers)(sources, generator)
-        fits = (sources != targets) & ((people.community[sources] == people.community[targets]) == within)
+        sources = population.any_node(count - len(keys), generator)
+        targets = (population.same_community if within else population.other_community)(sources, generator)
+        fits = (sources != targets) & ((population.community[sources] == population.community[targets]) == within)
         sources, targets = sources[fits], targets[fits]
         if not directed:
             sources, targets = np.minimum(sources, targets), np.maximum(sources, targets)
@@ -136,7 +166,7 @@ def _distinct_pairs(
 
 
 def _distinct(keys: Pairs) -> Pairs:
-    # np.unique hashes integers, which at millions of keys took 20 times as long as sorting them.
+    # np.unique hashes integers, which took 20 times as long as sorting for millions of keys.
     keys.sort()
     return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
 
@@ -160,14 +190,14 @@ def _attributes(
 
 
 def check_counts(**counts: int) -> None:
-    """Raise unless each is a whole number of at least 1."""
+    """Raise unless each count is a whole number of at least 1."""
     for name, value in counts.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
 def check_shape(nodes: int, communities: int, attributes: int, degree: float, mixing: float) -> None:
-    """Raise unless there can be such communities, edges and attributes."""
+    """Raise unless communities, edges and attributes of these numbers are possible."""
     if communities > nodes:
         raise InputError(f"{communities:,} communities need at least as many nodes, but there are {nodes:,}")
     if communities > attributes:
@@ -181,13 +211,13 @@ def check_shape(nodes: int, communities: int, attributes: int, degree: float, mi
 
 
 def check_room(sizes: npt.NDArray[np.int64], within: int, between: int, directed: bool) -> None:
-    """Raise unless the edges fit into half of the pairs there are, within communities and between."""
+    """Raise unless the edges fit into half of the pairs within communities, and between them."""
     directions = 2 if directed else 1
     inside = directions * int((sizes * (sizes - 1) // 2).sum())
     outside = directions * int(sizes.sum() * (sizes.sum() - 1) // 2) - inside
     for what, wanted, room in (("within", within, inside), ("between", between, outside)):
         if wanted > FULLEST * room:
             raise InputError(
-                f"{wanted:,} edges {what} communities are wanted, but there are {room:,} such pairs, of which half "
-                "can be used; lower degree, or take more nodes or other communities"
+                f"{wanted:,} edges {what} communities do not fit into half of the {room:,} pairs; lower the degree, or "
+                "use more nodes or other communities"
             )

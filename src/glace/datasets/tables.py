@@ -1,4 +1,4 @@
-"""What a builder makes before it is a graph: a table of nodes with their texts, and a table of edges."""
+"""The result of a builder before it becomes a graph: a table of nodes with texts, and a table of edges."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +13,17 @@ from glace.storage.files import existing, replacing
 
 @dataclass(frozen=True)
 class Tables:
-    """`nodes` has the columns id, label, text; `edges` has source, target, each pair of ids once."""
+    """`nodes` has the columns id, label and text; `edges` has source and target, each pair once."""
 
     nodes: pa.Table
     edges: pa.Table
 
     def graph(self, *, directed: bool) -> Graph:
-        """The graph of these tables; its attributes are the words of the texts."""
+        """Return the graph of these tables; its attributes are the words of the texts."""
         return from_tables(self.edges, texts=self.nodes, directed=directed)
 
     def write(self, folder: Path, name: str) -> Path:
-        """Write NAME.nodes.parquet and NAME.edges.parquet into `folder`; the path of the former."""
+        """Write NAME.nodes.parquet and NAME.edges.parquet into `folder`, and return the path of the former."""
         nodes, edges = paths(folder, name)
         for table, path in ((self.nodes, nodes), (self.edges, edges)):
             with replacing(path) as temporary:
@@ -32,7 +32,7 @@ class Tables:
 
 
 def read(folder: Path, name: str) -> Tables:
-    """The tables that `Tables.write` wrote under this name."""
+    """Read the tables that `Tables.write` wrote under this name."""
     nodes, edges = paths(folder, name)
     return Tables(
         pq.read_table(existing(nodes, f"the nodes of {name}")),
@@ -41,5 +41,5 @@ def read(folder: Path, name: str) -> Tables:
 
 
 def paths(folder: Path, name: str) -> tuple[Path, Path]:
-    """The files of the nodes and of the edges."""
+    """Return the paths of the node and the edge table."""
     return folder / f"{name}.nodes.parquet", folder / f"{name}.edges.parquet"

@@ -1,4 +1,4 @@
-"""AMiner's citation text as a graph: papers, whom they cite, the words of their abstracts.
+"""AMiner's citation text as a graph: papers, their citations, the words of their abstracts.
 
 The paper's largest graph, ACM, is made from it. A record is a paper, its lines begin with what they hold,
 a blank line ends it: `#*` title, `#@` authors, `#t` year, `#c` venue, `#index` the paper's id, `#%` the id
@@ -29,48 +29,48 @@ from glace.ids import NodeIds
 from glace.storage.files import CHUNK, existing
 
 PAPER = {"nodes": 115_772, "edges": 539_910, "attributes": 124_856}
-"""What the paper says of its ACM graph, in its table of graphs."""
+"""The size of the ACM graph in the paper."""
 
 WANTED = "a file in the text format of AMiner's citation networks"
 
-# An abstract has some thousand bytes. Without a bound, a file that has no line breaks would be one line.
+# An abstract has a few thousand bytes. The limit is for files without line breaks.
 LONGEST_LINE = CHUNK
 
-# How many lines to read between two calls of the progress.
+# Lines between two calls of `progress`.
 _STEP = 4096
 
 Lines = Iterable[tuple[int, str]]
-"""Lines without their ends, each with its number from 1."""
+"""Lines without line ends, numbered from 1."""
 
 Say = Callable[[str], None]
-"""Takes a line for people."""
+"""Receives a line of text for the user."""
 
 _log = logging.getLogger("glace")
 
 
 @dataclass(slots=True)
 class Record:
-    """What one record of `source` says of a paper; without an index it is of no use."""
+    """One record of the file `source`: a paper."""
 
     source: str
     index: str = ""
     line: int = 0
-    """Where its index stands."""
+    """The line number of its index."""
     references: list[str] = field(default_factory=list)
-    """As the record lists them: perhaps repeated, perhaps the paper itself."""
+    """As listed: they may repeat, or name the paper itself."""
     abstract: str = ""
     is_begun: bool = False
     is_in_abstract: bool = False
 
     def take(self, number: int, line: str) -> None:
-        """Add what a line says; titles, authors, years and venues are not needed."""
+        """Parse a line; titles, authors, years and venues are ignored."""
         if line.startswith("#"):
             self.is_begun, self.is_in_abstract = True, line.startswith("#!")
         if line.startswith("#index"):
             self._name(number, line[6:].strip())
         elif line.startswith("#%"):
             self.references += filter(None, [line[2:].strip()])
-        elif self.is_in_abstract:  # its first line, or one more
+        elif self.is_in_abstract:  # the first line, or a further one
             self.abstract = f"{self.abstract} {line.removeprefix('#!').strip()}".strip()
 
     def _name(self, number: int, index: str) -> None:
@@ -84,18 +84,18 @@ class Record:
 
 @dataclass
 class CitationText:
-    """A file of this format, plain or gzipped, read once from its start; what was odd in it is counted."""
+    """A file of this format, plain or gzipped, read once; irregularities are counted."""
 
     path: Path
     progress: Progress | None = None
     lines_read: int = 0
     undecodable: int = 0
-    """Lines with bytes that are not UTF-8; each such byte is read as U+FFFD."""
+    """Number of lines with bytes that are not UTF-8, which are read as U+FFFD."""
     announced: int | None = None
-    """The number of records, if the first line is one."""
+    """The number of records in the first line, if it has one."""
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """The lines, one at a time."""
+        """Yield the numbered lines."""
         with self.path.open("rb") as raw:
             size = self.path.stat().st_size
             for line in self._raw_lines(raw):
@@ -143,11 +143,11 @@ class Papers:
 
     @property
     def without_abstract(self) -> int:
-        """How many records have an index but no abstract."""
+        """Number of records with an index but no abstract."""
         return self.records - self.without_index - len(self.by_index)
 
     def links(self) -> npt.NDArray[np.int64]:
-        """(E, 2) who cites whom, each pair once, as places in `by_index`; nobody cites itself."""
+        """Return the distinct citations (E, 2) as positions in `by_index`, without self-citations."""
         place = {index: number for number, index in enumerate(self.by_index)}
         ends = (
             (place[paper.index], place[target])
@@ -159,15 +159,15 @@ class Papers:
 
 
 def build_acm(file: str | Path | None = None, progress: Progress | None = None, say: Say | None = None) -> Graph:
-    """The directed graph of the papers in `file` that have an abstract and a link to another such paper.
+    """Return the directed graph of the papers in `file` with an abstract and a link to another such paper.
 
-    Attributes are the TF-IDF of the abstracts, ids the papers' indices; there are no labels. `progress`
-    hears of the bytes read, `say` (else the log) gets a line on each kind of thing that was left out.
+    Attributes are the TF-IDF of the abstracts, ids the papers' indices; there are no labels. `progress` is called with
+    the bytes read, `say` (by default the log) with a line about each kind of record that was left out.
     """
     text = CitationText(_existing(file), progress)
     papers = read_papers(text)
     links = papers.links()
-    # Once is enough: a paper that goes has no link, so no other paper loses one by that.
+    # One pass suffices: a removed paper has no links, so no other paper loses one.
     linked = np.unique(links)
     _report(text, papers, len(linked), len(links), say or _log.info)
     if not len(links):
@@ -180,7 +180,7 @@ def build_acm(file: str | Path | None = None, progress: Progress | None = None, 
 
 
 def read_papers(text: CitationText) -> Papers:
-    """All papers of a text that have an abstract; an index that comes twice raises."""
+    """Return the papers with an abstract; a repeated index raises."""
     papers: dict[str, Record] = {}
     lines_of: dict[str, int] = {}
     without_index = 0
@@ -205,7 +205,7 @@ def read_papers(text: CitationText) -> Papers:
 
 
 def records(lines: Lines, source: str) -> Iterator[Record]:
-    """The records among lines of the file `source`, one at a time; lines that no field begins are skipped."""
+    """Yield the records of a file; lines outside of a field are skipped."""
     record = Record(source)
     for number, line in lines:
         if line:
@@ -220,7 +220,7 @@ def records(lines: Lines, source: str) -> Iterator[Record]:
 def _existing(file: str | Path | None) -> Path:
     if file is None:
         acm = find("acm")
-        raise InputError(f"acm is built from a file that you must get first: {acm.needs}; run '{acm.command}'")
+        raise InputError(f"acm is built from a file that you must get first: {acm.needs}; then run '{acm.command}'")
     return existing(file, WANTED)
 
 

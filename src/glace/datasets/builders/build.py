@@ -1,4 +1,4 @@
-"""One door to all builders: from the user's own files to a dataset that `load` finds."""
+"""Build datasets from files on this machine, for `load` to find."""
 
 from pathlib import Path
 
@@ -24,13 +24,41 @@ def build(
     progress: Progress | None = None,
     say: Say | None = None,
 ) -> tuple[Graph, Path]:
-    """Build a dataset from the files in the folder `source` (where they usually lie, if None).
+    """Build a dataset from files on this machine, and write it for `load` to find.
 
-    "acm" is built from a file, which has no usual place. It may be large: `progress` hears of the bytes
-    read of it, and `say` gets a line on each kind of thing that was left out (else the log does).
+    Parameters
+    ----------
+    name
+        The name of a dataset of the kind "built", or "wordnet-nouns" to rebuild the bundled one.
+    source
+        Folder of the original files, by default where Debian installs them. "acm" is built from one file, which must
+        be given.
+    output
+        File to write, by default NAME.npz in the data folder. "wordnet-nouns" is two Parquet files; `output` is then
+        their folder.
+    data_dir
+        Data folder. By default the environment variable GLACE_DATA, else the user's cache folder.
+    progress
+        Called with the bytes read so far of the file of "acm", and its size.
+    say
+        Called with a line of text about each kind of record that was left out; by default they are logged.
 
-    Written to the file `output`, else as NAME.npz into the data folder, where `load` validation_points for it.
-    "wordnet-nouns", the bundled graph, is two Parquet files: for it `output` is a folder.
+    Returns
+    -------
+    graph : Graph
+        The graph.
+    path : Path
+        The file written.
+
+    Raises
+    ------
+    InputError
+        If the dataset is not built, or the original files are missing.
+
+    Examples
+    --------
+    >>> from glace import datasets
+    >>> graph, path = datasets.build("wordnet")  # doctest: +SKIP
     """
     dataset = find(name)
     if dataset.name == "wordnet-nouns":
@@ -50,7 +78,7 @@ def build(
 
 def _check_apart(source: str | Path | None, output: Path) -> None:
     if source is not None and Path(source).resolve() == output.resolve():
-        raise InputError(f"cannot write {output}: it is the file to build from; name a new one")
+        raise InputError(f"cannot write {output}: it is the source file; name another one")
 
 
 def _build_nouns(source: str | Path | None, folder: Path) -> tuple[Graph, Path]:

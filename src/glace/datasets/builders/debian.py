@@ -1,6 +1,6 @@
 """Debian's packages as a graph: dependencies, the words of the descriptions, sections.
 
-Read from the lists apt keeps on every Debian machine, the same on each that follows one release.
+The source is apt's package lists, which are the same on every machine with the same release.
 """
 
 import gzip
@@ -20,12 +20,12 @@ from glace.graph.graph import Graph
 
 FOLDER = Path("/var/lib/apt/lists")
 
-# A suite without a hyphen is the release itself. bookworm-security and the like are left out: they repeat its
-# packages and come and go, and the graph of a release should be the same next month.
+# A suite without a hyphen is the release itself. Others, such as bookworm-security, repeat its packages and change
+# over time; without them, the graph of a release stays the same.
 _PACKAGES = re.compile(r"_dists_[^_-]+_main_binary-[^_]+_Packages(\.lz4|\.gz|\.xz)?$")
 _TRANSLATION = re.compile(r"_dists_[^_-]+_main_i18n_Translation-en(\.lz4|\.gz|\.xz)?$")
 
-# In the order of their force.
+# Strongest first.
 _RELATIONS = ("Pre-Depends", "Depends", "Recommends", "Suggests")
 _DESCRIPTIONS = ("Description", "Description-en", "Description-md5")
 _FIELDS = frozenset({"Package", "Section", "Provides", "Tag", *_DESCRIPTIONS, *_RELATIONS})
@@ -39,7 +39,7 @@ class _Package:
     name: str
     section: str
     needs: tuple[tuple[str, ...], ...]
-    """For each thing it needs, the packages of which one is enough."""
+    """For each dependency, the alternative packages."""
     provides: tuple[str, ...]
     description: str
     description_md5: str
@@ -47,12 +47,12 @@ class _Package:
 
 
 def build_debian(folder: str | Path | None = None) -> Graph:
-    """The directed graph of all packages in main, from apt's lists in `folder`; labels are the sections."""
+    """Return the directed graph of all packages in main, from apt's lists in `folder`; labels are the sections."""
     return read_debian(folder).graph(directed=True)
 
 
 def read_debian(folder: str | Path | None = None) -> Tables:
-    """The packages, each with its description and debtags, and what each needs."""
+    """Return the packages with descriptions and debtags, and their dependencies."""
     lists = Path(folder or FOLDER)
     packages = _read_packages(lists)
     long = _read_descriptions(lists, {package.description_md5 for package in packages.values()})
@@ -72,14 +72,14 @@ def _read_packages(folder: Path) -> dict[str, _Package]:
         for fields in _stanzas(path):
             if "Package" not in fields:
                 raise FormatError(f"{path} has an entry without a package name; run 'apt update'")
-            # A list may hold several versions of a package; they need nearly the same.
+            # A list may hold several versions of a package with almost the same dependencies.
             packages.setdefault(fields["Package"], _package(fields))
-    # By name, so that node numbers and the choice among providers do not depend on a list's order.
+    # Sorted, so that node numbers and the choice among providers do not depend on the order of a list.
     return dict(sorted(packages.items()))
 
 
 def _read_descriptions(folder: Path, wanted: set[str]) -> dict[str, str]:
-    """Description-md5 -> the whole description, first line and long text."""
+    """Return the whole descriptions (first line and long text) by Description-md5."""
     found = {}
     for path in _lists(folder, _TRANSLATION, "English descriptions (..._main_i18n_Translation-en)"):
         for fields in _stanzas(path):
@@ -104,7 +104,7 @@ def _edges(packages: dict[str, _Package]) -> pa.Table:
 
 
 def _resolve(alternatives: tuple[str, ...], packages: dict[str, _Package], providers: dict[str, str]) -> str | None:
-    """The first alternative that is a package, else the first provider of one; None if nothing fits."""
+    """Return the first alternative that is a package, else the first provider of one, or None."""
     real = (name for name in alternatives if name in packages)
     provided = (providers[name] for name in alternatives if name in providers)
     return next(real, None) or next(provided, None)
@@ -128,7 +128,7 @@ def _names(parts: list[str]) -> tuple[str, ...]:
 
 
 def _tag_words(tags: str) -> str:
-    # "role::program" would fall apart into two words that descriptions use as well; "role_program" is one.
+    # "role::program" would become two common words; "role_program" stays one.
     return tags.replace("::", "_").replace(",", " ")
 
 
@@ -143,7 +143,7 @@ def _lists(folder: Path, pattern: re.Pattern[str], what: str) -> list[Path]:
 
 
 def _stanzas(path: Path) -> Iterator[dict[str, str]]:
-    """The entries of a list, one at a time, with only the fields we use; lines of one field are joined."""
+    """Yield the entries of a list with the fields in use; the lines of a field are joined."""
     fields: dict[str, str] = {}
     current = ""
     for line in _text_lines(path):
@@ -177,5 +177,5 @@ def _open(path: Path) -> io.TextIOWrapper:
 
 
 def _open_lz4(path: Path, _mode: str) -> Any:
-    # apt keeps its lists as lz4 frames, which the standard library cannot read and Arrow can.
+    # apt stores its lists as lz4 frames, which Arrow can read and the standard library cannot.
     return pa.input_stream(str(path), compression="lz4")

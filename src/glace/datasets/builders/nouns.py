@@ -1,7 +1,7 @@
 """The bundled graph: the part of WordNet's nouns that names things anybody can picture.
 
-Whole, WordNet is too large to ship and full of names few people know. The slice holds the best known
-animals, plants, foods, artifacts and parts of the body, with all that they are kinds of.
+All of WordNet is too large to ship and full of rare names. The slice holds the best-known animals, plants, foods,
+artifacts and parts of the body, with all their hypernyms.
 """
 
 import math
@@ -9,6 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from glace.datasets.builders.wordnet import (
     FILES,
@@ -23,7 +27,7 @@ from glace.datasets.builders.wordnet import (
 from glace.datasets.tables import Tables
 from glace.errors import FormatError, InputError
 
-# How many synsets of each lexicographer file to begin with; their hypernyms come on top.
+# Number of synsets from each lexicographer file; their hypernyms come in addition.
 QUOTAS = {
     "noun.animal": 3600,
     "noun.artifact": 3000,
@@ -35,38 +39,38 @@ QUOTAS = {
 # The roots of all nouns, such as entity, organism, animal.
 TOPS = "noun.Tops"
 
-# A node with one edge says little about what it is linked to, and that edge can never be held out.
+# The only edge of a node can never be held out.
 MIN_LINKS = 2
 
-# From here on a synset stays with one link: a plain word with three pointers, or one that occurs in the texts
-# WordNet's authors tagged with meanings.
+# Familiarity from which a synset may stay with one link: a plain word with three pointers, or one that occurs in the
+# texts that WordNet's authors tagged with senses.
 FAMILIAR = 2.0
 
 Synsets = dict[str, Synset]
 """By key, in the order of the files."""
 
 Counts = Mapping[tuple[str, str, int], int]
-"""How often a word, named by its lower case, lexicographer file and lexical id, was tagged in texts."""
+"""How often a sense (lower-case word, lexicographer file, lexical id) was tagged in texts."""
 
 
 def slice_nouns(folder: str | Path | None = None, quotas: Mapping[str, int] = QUOTAS) -> Tables:
-    """The best known nouns of WordNet's `folder`, one connected graph; labels are the files, without "noun.".
+    """Return the best-known nouns of WordNet's `folder` as a connected graph, labelled by file without "noun.".
 
-    Every synset has at least two links in the slice, but for the most familiar, which stay with one.
-    Individuals (instances of a kind, such as a famous horse) are left out.
+    Every synset has at least two links in the slice, except the most familiar ones, which may have one. Individuals
+    (instances of a kind, such as a famous horse) are left out.
     """
     things = _things(read_synsets(folder, ["noun"]), quotas)
     familiarity = _familiarity(things, _read_counts(folder))
     nouns = _well_linked(things, familiarity)
-    kept = _largest_piece(_well_linked(_with_hypernyms(_best(nouns, familiarity, quotas), nouns), familiarity))
+    kept = _largest_component(_well_linked(_with_hypernyms(_best(nouns, familiarity, quotas), nouns), familiarity))
     if not kept:
-        raise InputError("no two linked nouns of the wanted lexicographer files; is this WordNet 3.0's folder?")
+        raise InputError("no linked nouns of the expected lexicographer files; name the folder of WordNet 3.0")
     inside = [_labelled(_without_outside(each, kept), quotas) for each in kept.values()]
     return tables_of(inside, read_names(inside, folder))
 
 
 def _things(synsets: Iterable[Synset], quotas: Mapping[str, int]) -> Synsets:
-    """The synsets of the wanted files and of the roots that are no individuals."""
+    """Return the synsets of the files in `quotas` and of the roots, without individuals."""
     return {
         synset.key: synset
         for synset in synsets
@@ -75,25 +79,25 @@ def _things(synsets: Iterable[Synset], quotas: Mapping[str, int]) -> Synsets:
 
 
 def _familiarity(synsets: Synsets, counts: Counts) -> dict[str, float]:
-    """How likely a reader knows each: it is written about, much hangs on it, its name is one plain word."""
+    """Return a score of how well known each synset is: frequent in texts, many pointers, one plain word."""
     return {
         key: 2 * math.log2(1 + _count(synset, counts))
         + math.log2(1 + len(synset.pointers))
         - 1.5 * ("_" in synset.words[0])
-        # Latin names of genera and families.
+        # Latin names of genera and families are penalised.
         - 3.0 * (synset.words[0][0].isupper() or synset.words[0].startswith("genus_"))
         for key, synset in synsets.items()
     }
 
 
 def _best(synsets: Synsets, familiarity: Mapping[str, float], quotas: Mapping[str, int]) -> list[Synset]:
-    """Of each file, as many as its quota says, the most familiar first."""
+    """Return the most familiar synsets of each file, up to its quota."""
     ranked = sorted(synsets.values(), key=lambda each: (-familiarity[each.key], each.key))
     return [each for file, most in quotas.items() for each in [x for x in ranked if x.file == file][:most]]
 
 
 def _well_linked(synsets: Synsets, familiarity: Mapping[str, float]) -> Synsets:
-    """What is left after taking away, again and again, all but the familiar with fewer than two links."""
+    """Remove unfamiliar synsets with fewer than two links until none is left."""
     links = _links(synsets)
     weak = [key for key in synsets if len(links[key]) < MIN_LINKS and familiarity[key] < FAMILIAR]
     gone = set(weak)
@@ -108,7 +112,7 @@ def _well_linked(synsets: Synsets, familiarity: Mapping[str, float]) -> Synsets:
 
 
 def _with_hypernyms(chosen: Iterable[Synset], synsets: Synsets) -> Synsets:
-    """The chosen and all they are kinds of, as far as `synsets` has them."""
+    """Return the chosen synsets and all their hypernyms within `synsets`."""
     found = {synset.key for synset in chosen}
     open_ = list(found)
     while open_:
@@ -119,29 +123,20 @@ def _with_hypernyms(chosen: Iterable[Synset], synsets: Synsets) -> Synsets:
     return {key: synset for key, synset in synsets.items() if key in found}
 
 
-def _largest_piece(synsets: Synsets) -> Synsets:
-    links = _links(synsets)
-    left = set(synsets)
-    largest: set[str] = set()
-    while len(left) > len(largest):
-        piece = _reachable(next(key for key in synsets if key in left), links)
-        left -= piece
-        largest = max(largest, piece, key=len)
-    return {key: synset for key, synset in synsets.items() if key in largest} if len(largest) > 1 else {}
-
-
-def _reachable(start: str, links: Mapping[str, set[str]]) -> set[str]:
-    found = {start}
-    open_ = [start]
-    while open_:
-        new = links[open_.pop()] - found
-        found |= new
-        open_.extend(new)
-    return found
+def _largest_component(synsets: Synsets) -> Synsets:
+    row = {key: number for number, key in enumerate(synsets)}
+    pairs = [(row[key], row[other]) for key, others in _links(synsets).items() for other in others]
+    if not pairs:
+        return {}
+    sources, targets = np.array(pairs).T
+    matrix = sp.csr_array((np.ones(len(pairs)), (sources, targets)), shape=(len(row), len(row)))
+    _, component = connected_components(matrix, directed=False)
+    largest = np.bincount(component).argmax()
+    return {key: synset for (key, synset), each in zip(synsets.items(), component, strict=True) if each == largest}
 
 
 def _links(synsets: Synsets) -> dict[str, set[str]]:
-    """The neighbours of each synset within `synsets`, in both directions."""
+    """Return the neighbours of each synset within `synsets`, in both directions."""
     links: dict[str, set[str]] = defaultdict(set)
     for synset in synsets.values():
         for target in synset.links():
@@ -157,7 +152,7 @@ def _without_outside(synset: Synset, kept: Synsets) -> Synset:
 
 
 def _labelled(synset: Synset, quotas: Mapping[str, int]) -> Synset:
-    """With the file's name as the label; a root that gives a file its name, such as animal, goes with it."""
+    """Return the synset labelled by its file; a root with the name of a file, such as animal, gets that label."""
     namesake = f"noun.{synset.words[0]}"
     file = namesake if synset.file == TOPS and namesake in quotas else synset.file
     return replace(synset, file=file.removeprefix("noun."))

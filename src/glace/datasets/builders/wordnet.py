@@ -1,7 +1,7 @@
 """WordNet 3.0 as a graph: synsets, the pointers among them, the words of their glosses.
 
 The files are those of Debian's package wordnet-base; their format is described in its manual page
-wndb(5WN). A synset is one meaning, told by one or more words: "dog, domestic dog, Canis familiaris".
+wndb(5WN). A synset is one meaning, named by one or more words: "dog, domestic dog, Canis familiaris".
 """
 
 import re
@@ -20,7 +20,7 @@ FOLDER = Path("/usr/share/wordnet")
 
 PARTS = ("noun", "verb", "adj", "adv")
 
-# Debian leaves out the file lexnames; this is the list of lexnames(5WN). A synset names its place in it.
+# Debian does not ship the file lexnames; this is the list of lexnames(5WN). Synsets refer to it by position.
 FILES = (
     *("adj.all", "adj.pert", "adv.all", "noun.Tops", "noun.act", "noun.animal", "noun.artifact"),
     *("noun.attribute", "noun.body", "noun.cognition", "noun.communication", "noun.event", "noun.feeling"),
@@ -32,12 +32,12 @@ FILES = (
     *("verb.stative", "verb.weather", "adj.ppl"),
 )
 
-# Hyponyms, meronyms and members of a domain: each says again what a hypernym, holonym or domain pointer says.
+# Hyponyms, meronyms and members of a domain repeat what hypernym, holonym and domain pointers say.
 INVERSE = frozenset({"~", "~i", "%m", "%s", "%p", "-c", "-r", "-u"})
 
 HYPERNYMS = frozenset({"@", "@i"})
 
-# Where an adjective may stand: before the noun, after the verb, after the noun. The index leaves it out.
+# The marker of an adjective's position, which the index leaves out.
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")
 _QUOTED = re.compile(r'(?:^|[;,:])\s*"[^"]*"(?:\s*-+\s*[^;]*)?')
 
@@ -50,9 +50,9 @@ class Synset:
     file: str
     words: tuple[str, ...]
     lexical_ids: tuple[int, ...]
-    """The number that tells apart the meanings of a word within one lexicographer file."""
+    """Distinguishes the meanings of a word within one lexicographer file."""
     pointers: tuple[tuple[str, str], ...]
-    """(symbol, key of the target), as in the file, with the inverse kinds."""
+    """(symbol, key of the target), including the inverse pointers."""
     gloss: str
 
     @property
@@ -66,25 +66,25 @@ class Synset:
         return " ".join(_QUOTED.sub("", self.gloss).split()).strip(" ;,:")
 
     def links(self) -> Iterator[str]:
-        """Keys of the other synsets it points to, each once, without the inverse kinds of pointer."""
+        """Return the keys of the other synsets it points to, each once, without inverse pointers."""
         targets = dict.fromkeys(target for symbol, target in self.pointers if symbol not in INVERSE)
-        # Nine point to themselves: two words of one synset that derive from each other.
+        # Nine synsets point to themselves: two of their words derive from each other.
         return (target for target in targets if target != self.key)
 
 
 def build_wordnet(folder: str | Path | None = None) -> Graph:
-    """The directed graph of all synsets in WordNet's `folder`; labels are the lexicographer files."""
+    """Return the directed graph of all synsets in WordNet's `folder`; labels are the lexicographer files."""
     synsets = read_synsets(folder)
     return tables_of(synsets, read_names(synsets, folder)).graph(directed=True)
 
 
 def read_synsets(folder: str | Path | None = None, parts: Sequence[str] = PARTS) -> list[Synset]:
-    """The synsets of these parts of speech, in the order of the files."""
+    """Return the synsets of these parts of speech, in the order of the files."""
     return [synset for part in parts for synset in _read_data(folder, f"data.{part}")]
 
 
 def read_names(synsets: Sequence[Synset], folder: str | Path | None = None) -> list[str]:
-    """A distinct name for each synset.
+    """Return a distinct name for each synset.
 
     Where several share part of speech and first word, the most common sense of them keeps the plain
     name and the others get their sense number: "n:dog" barks, "n:crane" lifts, "n:crane.5" flies.
@@ -102,7 +102,7 @@ def read_names(synsets: Sequence[Synset], folder: str | Path | None = None) -> l
 
 
 def tables_of(synsets: Sequence[Synset], names: Sequence[str]) -> Tables:
-    """Nodes and edges of synsets that point to nothing outside of them."""
+    """Return nodes and edges of synsets that point only to each other."""
     name_of = {synset.key: name for synset, name in zip(synsets, names, strict=True)}
     try:
         pairs = [(name_of[synset.key], name_of[each]) for synset in synsets for each in synset.links()]
@@ -121,7 +121,7 @@ def tables_of(synsets: Sequence[Synset], names: Sequence[str]) -> Tables:
 
 
 def data_lines(folder: str | Path | None, name: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines of one of WordNet's files, without the licence at the top (it is indented by two)."""
+    """Yield the numbered lines of a WordNet file, without the licence at the top (indented by two spaces)."""
     path = Path(folder or FOLDER) / name
     if not path.is_file():
         raise InputError(
@@ -173,7 +173,7 @@ def _key(part: str, offset: str) -> str:
 
 
 def _read_senses(folder: str | Path | None, letters: set[str]) -> dict[tuple[str, str], int]:
-    """(word in lower case, key of synset) -> sense number, 1 for the most common."""
+    """Return the sense number, 1 for the most common, by (lower-case word, key of synset)."""
     senses: dict[tuple[str, str], int] = {}
     for part in PARTS:
         letter = "r" if part == "adv" else part[0]
@@ -193,7 +193,7 @@ def _read_index(folder: str | Path | None, name: str) -> Iterator[tuple[str, lis
 
 
 def _parse_entry(line: str) -> tuple[str, list[str]]:
-    """Word, part, count of synsets, count of symbols, symbols ..., two more counts, offsets, commonest first."""
+    """Parse: word, part, number of synsets, number of symbols, symbols, two counts, offsets (most common first)."""
     fields = line.split()
     count = int(fields[2])
     offsets = fields[-count:]
