@@ -1,4 +1,4 @@
-"""The paper's tables and figures as lists of runs."""
+"""The tables and figures of the paper as lists of runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Every method by its name."""
+"""All methods by name: the baselines, and the estimators of the package."""
 
 import time
 from dataclasses import fields
@@ -25,7 +25,7 @@ BASELINES: dict[str, Any] = {
     each.name: each for each in (RawAttributes, DeepWalk, Node2Vec, VGAE, GraphSAGE, Graph2Gauss)
 }
 
-# The paper compares methods by 128 numbers a node; a Gaussian of 64 dimensions has as many.
+# The paper gives every method 128 numbers per node: a point of 128 dimensions, or a Gaussian of 64.
 _POINT: dict[str, Any] = {"dim": 128}
 _TWO_POINTS: dict[str, Any] = {"dim": 64, "proximity": "both"}
 LEARNED: dict[str, tuple[type[GLACE], dict[str, Any]]] = {
@@ -45,22 +45,22 @@ GAUSSIAN = tuple(name for name in METHODS if name.startswith("glace") or name ==
 
 
 class Learned:
-    """An estimator as a method; `model` is the one that was fitted last."""
+    """An estimator as a method; `model` is the last one fitted."""
 
     def __init__(self, name: str, estimator: type[GLACE], options: dict[str, Any]) -> None:
         self.name, self.estimator, self.options = name, estimator, options
         self.inductive = estimator is not LINE
         self.model: GLACE | None = None
         self.curve: list[list[float]] = []
-        """[seconds since the start, best AUC on the validation pairs so far], whenever that changes."""
-        estimator(**options).config()  # a wrong option raises now, not after the graph was read
+        """[seconds since the start, best validation AUC so far] for each improvement."""
+        estimator(**options).config()  # raises for a wrong option before a graph is read
 
     def embed(self, graph: Graph, streams: Streams, unseen: Any = None, validation: HeldOut | None = None) -> Embedding:
-        """Fit on the graph; unseen rows are transformed."""
+        """Fit the estimator and return its embedding, followed by that of the unseen nodes."""
         if not self.inductive:
             refuse_unseen(self, unseen)
         self.curve = []
-        # Who brings pairs to be judged by wants links; the other tasks are about nodes.
+        # Tasks with validation pairs are about links, the others about nodes.
         purpose = {"purpose": "nodes" if validation is None else "links"}
         model = self.estimator(**purpose | self.options | {"random_state": streams.seed})
         self.model = model.fit(graph, validation=validation, listener=self._listener())
@@ -79,7 +79,7 @@ class Learned:
         return listen
 
     def facts(self) -> dict[str, Any]:
-        """What a record tells of the fit."""
+        """Return the fields of a record about the fit."""
         if self.model is None or self.model.history_.best is None:
             return {}
         history = self.model.history_
@@ -89,7 +89,7 @@ class Learned:
 
 
 def make(name: str, options: dict[str, Any]) -> Method:
-    """The method of this name with some of its options set."""
+    """Return the method of this name with the given options."""
     if name in LEARNED:
         estimator, own = LEARNED[name]
         _check_known(name, estimator, options)

@@ -1,4 +1,4 @@
-"""The tasks: one method on one graph with one seed, to the values of a record."""
+"""The tasks: evaluate one method on one graph with one seed, and return a record."""
 
 import time
 from collections.abc import Callable
@@ -25,20 +25,20 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is to be measured."""
+    """One evaluation: task, method, seed and options."""
 
     task: str
     method: str
     seed: int = 0
     options: dict[str, Any] | None = None
     split: Path | None = None
-    """A split somebody else made, in place of a random one."""
+    """File with a given split, in place of a random one."""
     hidden_share: float | None = None
-    """Share of nodes that induction hides."""
+    """Fraction of nodes that induction hides."""
 
 
 def check(wanted: Evaluation) -> Method:
-    """The method, its options set; raises for what can be known to be wrong before a graph is read."""
+    """Return the method with its options; raises for errors that can be found before a graph is read."""
     if wanted.task not in TASKS:
         raise InputError(f"task must be one of {', '.join(TASKS)}, not {wanted.task!r}")
     if wanted.split is not None and wanted.task not in SPLITTING:
@@ -58,7 +58,7 @@ def check(wanted: Evaluation) -> Method:
 
 
 def unsupported(task: str, method: str) -> str | None:
-    """Why a method cannot do a task; None if it can."""
+    """Return why a method cannot do a task, or None if it can."""
     made = make(method, {})
     if task == "induction" and not made.inductive:
         return f"{method} knows a node by its edges and cannot embed one it was not trained on"
@@ -70,7 +70,7 @@ def unsupported(task: str, method: str) -> str | None:
 
 
 def evaluate(graph: Graph, dataset: str, wanted: Evaluation) -> Record:
-    """Do the task and tell its result."""
+    """Run the evaluation and return its record."""
     method, streams = check(wanted), Streams(wanted.seed)
     began = time.perf_counter()
     values = TASKS[wanted.task](graph, method, streams, wanted)
@@ -101,14 +101,14 @@ def _options(method: Method) -> dict[str, Any]:
 def _timed(
     method: Method, graph: Graph, streams: Streams, unseen: Any = None, validation: HeldOut | None = None
 ) -> tuple[Embedding, float]:
-    """The embedding, and the seconds it took: what is compared is methods, not their evaluation."""
+    """Return the embedding and the seconds of training, without the time of the evaluation."""
     began = time.perf_counter()
     embedding = method.embed(graph, streams, unseen, validation)
     return embedding, time.perf_counter() - began
 
 
 def _split(graph: Graph, streams: Streams, wanted: Evaluation) -> Split:
-    """The same for every method."""
+    """Return the given or random split; it is the same for every method."""
     if wanted.split is not None:
         return given_split(graph, wanted.split)
     return split_edges(graph, streams.numpy("split"))

@@ -30,7 +30,7 @@ OPTIONS = {name: dict(LEARNED) for name in METHODS} | {
     "deepwalk": WALKS | {"learning_rate": 0.1},
     "node2vec": WALKS | {"learning_rate": 0.1},
     "vgae": NETWORKS,
-    "graphsage": NETWORKS | {"batch_size": 64, "negative_pool_size": 64, "near": 10, "far": 5},
+    "graphsage": NETWORKS | {"batch_size": 64, "negative_pool_size": 64, "first_hop_samples": 10, "second_hop_samples": 5},
     "graph2gauss": {"dim": 8, "hidden": 32, "batch_size": 128, "max_steps": 100, "validate_every": 25},
 }
 for each in ("line", "line-first", "line-second"):  # nothing but edges to learn from
@@ -127,7 +127,7 @@ def test_methods_and_options_are_by_name(name):
 def test_unseen_nodes_follow_or_are_refused(name):
     rows = planted().features()[:3]
     if not make(name, {}).inductive:
-        with pytest.raises(InputError, match=f"^{name} cannot embed nodes it was not trained on: .*; choose"):
+        with pytest.raises(InputError, match=f"^{name} cannot embed nodes outside of the training graph: .*; choose"):
             brief(name, planted(), unseen=rows)
         return
     alone = brief(name, planted())

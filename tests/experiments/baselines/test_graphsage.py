@@ -58,7 +58,7 @@ def test_points_in_blocks_are_those_of_the_plain_layers(monkeypatch):
 
 
 def test_samples_that_hold_all_neighbours_give_the_same_points():
-    network, view = sage(near=1000, far=1000)
+    network, view = sage(first_hop_samples=1000, second_hop_samples=1000)
     nodes = np.array([1, 5, 80])
     sampled = network._sampled(view, nodes, np.random.default_rng(0))
     torch.testing.assert_close(sampled.detach(), network.points(view)[nodes])

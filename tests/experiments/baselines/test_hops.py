@@ -46,10 +46,10 @@ def test_anchors_are_drawn_evenly_among_nodes_with_edges():
 def test_the_nearer_of_a_triplet_has_fewer_hops(directed):
     graph = glace.datasets.planted(120, communities=4, degree=4, attributes=20, words=4, directed=directed)
     steps = shortest_path(graph.adjacency, unweighted=True)
-    anchor, near, far, weight = sampler(graph, hops=3).batch(0).triplets()
-    assert (steps[anchor, near] < steps[anchor, far]).all()
+    anchor, closer, further, weight = sampler(graph, hops=3).batch(0).triplets()
+    assert (steps[anchor, closer] < steps[anchor, further]).all()
     ring = np.minimum(steps, 4)  # all farther nodes are one ring
-    sizes = [(ring[anchor] == ring[anchor, other][:, None]).sum(1) for other in (near, far)]
+    sizes = [(ring[anchor] == ring[anchor, other][:, None]).sum(1) for other in (closer, further)]
     np.testing.assert_array_equal(weight, sizes[0] * sizes[1])
 
 

@@ -124,7 +124,7 @@ def test_tokens_bound_what_is_trained_on(planted):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_nodes_outside_the_graph_are_refused(planted, method):
-    with pytest.raises(InputError, match=f"{method.name} cannot embed nodes it was not trained on"):
+    with pytest.raises(InputError, match=f"{method.name} cannot embed nodes outside of the training graph"):
         method().embed(planted, Streams(0), unseen=planted.attributes[:2])
 
 

@@ -72,5 +72,5 @@ def test_blocks_are_small(planted, monkeypatch):
 
 
 def test_a_graph_without_edges_is_refused():
-    with pytest.raises(InputError, match="no edges; walks need some"):
+    with pytest.raises(InputError, match="no edges; random walks need edges"):
         sampler(glace.from_arrays(np.empty((0, 2), int), ids=range(3)))

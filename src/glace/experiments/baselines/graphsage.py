@@ -1,4 +1,4 @@
-"""Unsupervised GraphSAGE (Hamilton, Ying and Leskovec, 2017): pooled neighbours, trained on short random walks."""
+"""Unsupervised GraphSAGE (Hamilton, Ying and Leskovec, 2017): max-pooled neighbours, trained on short random walks."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,47 +19,47 @@ from glace.sampling.edges import WeightedSampler
 NodeIndex = npt.NDArray[np.int64]
 
 BLOCK = 16_384
-"""Nodes whose points are made at a time; bounds the memory that their neighbours take."""
+"""Nodes per block when all points are computed; bounds the memory of their neighbours."""
 
 
 @dataclass(frozen=True)
 class GraphSAGE(GraphNetworkMethod):
-    """Two layers, each of a node's own vector and the maximum over its neighbours' projected ones."""
+    """Two layers, each from a node's own vector and the maximum over its neighbours' projected vectors."""
 
     name: ClassVar[str] = "graphsage"
 
     hidden: int = option(128, "Width of the input and the hidden layer.", at_least=1)
-    learning_rate: float = option(1e-3, "Adam's step size.", above=0)
-    max_steps: int = option(1000, "Most steps.", at_least=1)
-    patience: int = option(5, "Stop after so many looks without a better AUC.", at_least=1)
-    batch_size: int = option(256, "Pairs of a step, each from one random walk.", at_least=1)
-    walk_length: int = option(5, "Longest walk: a pair is its two ends, after 1 to so many edges.", at_least=1)
+    learning_rate: float = option(1e-3, "Step size of Adam.", above=0)
+    max_steps: int = option(1000, "Maximum number of steps.", at_least=1)
+    patience: int = option(5, "Stop after this many validations without a better AUC.", at_least=1)
+    batch_size: int = option(256, "Pairs per step, each from one random walk.", at_least=1)
+    walk_length: int = option(5, "Longest walk: a pair is the two ends of a walk of 1 to this many edges.", at_least=1)
     n_negatives: int = option(
         1,
-        "Negatives a pair, the paper's Q: how often their mean loss counts. Its 20 learned little.",
+        "Weight of the mean loss of negatives, Q in the paper, whose 20 learned little.",
         at_least=1,
     )
-    negative_pool_size: int = option(200, "Drawn nodes of a step, the negatives of all its pairs.", at_least=1)
+    negative_pool_size: int = option(200, "Negatives drawn per step, shared by all pairs.", at_least=1)
     negative_power: float = option(
-        0.0, "Negatives are drawn by degree^power; the paper has 0.75, 0 draws evenly.", at_least=0
+        0.0, "Negatives are drawn by degree^power; 0.75 in the paper, 0 is uniform.", at_least=0
     )
     scale: float = option(
         5.0,
-        "Dot products are multiplied by this in the loss; of unit vectors, they alone leave a sigmoid near 1/2.",
+        "Factor of the dot products in the loss; without it, unit vectors keep the sigmoid close to 1/2.",
         above=0,
     )
-    near: int = option(25, "Neighbours sampled of a node of the batch.", at_least=1)
-    far: int = option(10, "Neighbours sampled of each of those.", at_least=1)
+    first_hop_samples: int = option(25, "Neighbours sampled per node of the batch.", at_least=1)
+    second_hop_samples: int = option(10, "Neighbours sampled for each of those.", at_least=1)
 
     def network(self, library: Any, view: View, streams: Streams) -> GraphNetwork:
-        """An untrained network."""
+        """Return an untrained network."""
         return Sage(library, view, self, streams)
 
 
 class Hop(NamedTuple):
-    """One layer's edges: from places in the distinct `sources` to places among the nodes that are computed.
+    """The edges of one layer, (2, E): from positions in the distinct `sources` to positions of the computed nodes.
 
-    `edges` is (2, E), and `own` the places of these nodes themselves among the sources.
+    `own` are the positions of the computed nodes among the sources.
     """
 
     sources: NodeIndex
@@ -70,7 +70,7 @@ class Hop(NamedTuple):
 class Sage(GraphNetwork):
     """The input layer, then two layers of torch_geometric's SAGEConv; points have length 1.
 
-    The input layer makes the wide attributes narrow. Without it, the first projection would be D x D.
+    The input layer reduces the number of columns. Without it, the first projection would be D x D.
     """
 
     def __init__(self, library: Any, view: View, options: GraphSAGE, streams: Streams) -> None:
@@ -87,20 +87,20 @@ class Sage(GraphNetwork):
         self.cumulated = np.concatenate([[0.0], np.cumsum(view.adjacency.data, dtype=np.float64)])
 
     def loss(self, view: View, step: int) -> Tensor:
-        """-log sigmoid(s z_u z_v) - Q mean over negatives n of log sigmoid(-s z_u z_n), mean over the pairs (u, v)."""
+        """Return the mean over pairs (u, v) of -log sigmoid(s z_u z_v) - Q mean over n of log sigmoid(-s z_u z_n)."""
         anchors, targets = self._pairs(view.adjacency, step)
         negatives = self.noise.draw(self.streams.numpy("negatives", step), self.options.negative_pool_size)
         nodes, places = np.unique(np.concatenate([anchors, targets, negatives]), return_inverse=True)
         z = self._sampled(view, nodes, self.streams.numpy("neighbours", step))
-        # functional.embedding gathers rows like indexing does, but adds its gradient up in a fixed order.
+        # functional.embedding gathers rows like indexing, but sums its gradient in a fixed order.
         rows = functional.embedding(torch.from_numpy(places), z)
         anchor, target, noise = torch.split(rows, [len(anchors), len(targets), len(negatives)])
-        pulled = functional.logsigmoid(self.options.scale * (anchor * target).sum(1)).mean()
-        pushed = functional.logsigmoid(-self.options.scale * anchor @ noise.T).mean()
-        return -pulled - self.options.n_negatives * pushed
+        positive_loss = -functional.logsigmoid(self.options.scale * (anchor * target).sum(1)).mean()
+        negative_loss = -functional.logsigmoid(-self.options.scale * anchor @ noise.T).mean()
+        return positive_loss + self.options.n_negatives * negative_loss
 
     def points(self, view: View) -> Tensor:
-        """(n, dim) from all neighbours, one layer after the other."""
+        """Return the points (n, dim) from all neighbours, layer by layer."""
         with torch.no_grad():
             x: Tensor = self.input(view.attributes, np.arange(view.size))
             for number in range(len(self.layers)):
@@ -110,19 +110,19 @@ class Sage(GraphNetwork):
         return x
 
     def _sampled(self, view: View, nodes: NodeIndex, generator: np.random.Generator) -> Tensor:
-        """(N, dim) of these nodes, from a sample of their neighbours and of theirs."""
-        last = hop(view.adjacency, nodes, self.options.near, generator)
-        first = hop(view.adjacency, last.sources, self.options.far, generator)
+        """Return the points of these nodes from sampled neighbours of the first and second order."""
+        last = hop(view.adjacency, nodes, self.options.first_hop_samples, generator)
+        first = hop(view.adjacency, last.sources, self.options.second_hop_samples, generator)
         return self._layer(1, self._layer(0, self.input(view.attributes, first.sources), first), last)
 
     def _layer(self, number: int, x: Tensor, hop: Hop) -> Tensor:
         own = functional.embedding(torch.from_numpy(hop.own), x)
         out = self.layers[number]((x, own), torch.from_numpy(hop.edges), (len(x), len(own)))
-        # The original brings the inner layer's vectors to length 1 as well: a point less of Cora-ML's validation AUC.
+        # The original also normalises the inner layer, which costs a point of validation AUC on Cora-ML.
         return torch.relu(out) if number < len(self.layers) - 1 else functional.normalize(out, dim=1)
 
     def _pairs(self, adjacency: sp.csr_array, step: int) -> tuple[NodeIndex, NodeIndex]:
-        """The ends of `batch` walks, each over 1 to `walk_length` edges."""
+        """Return the ends of `batch_size` walks of 1 to `walk_length` edges."""
         generator = self.streams.numpy("walks", step)
         starts = self.starts.draw(generator, self.options.batch_size)
         lengths = generator.integers(1, self.options.walk_length + 1, size=len(starts))
@@ -133,7 +133,7 @@ class Sage(GraphNetwork):
         return starts, ends
 
     def _next(self, adjacency: sp.csr_array, nodes: NodeIndex, generator: np.random.Generator) -> NodeIndex:
-        """A neighbour of each node, drawn by the weight of the edge."""
+        """Draw a neighbour of each node by the weight of the edge."""
         begin, end = adjacency.indptr[nodes], adjacency.indptr[nodes + 1]
         low, high = self.cumulated[begin], self.cumulated[end]
         places = np.searchsorted(self.cumulated, low + generator.random(len(nodes)) * (high - low), "right") - 1
@@ -146,9 +146,9 @@ def hop(
     most: int | None = None,
     generator: np.random.Generator | None = None,
 ) -> Hop:
-    """The edges into these nodes, all of them or at most so many a node.
+    """Return the edges into these nodes, all of them or at most `most` per node.
 
-    Where a node has more, its neighbours are drawn with replacement: for a maximum, that is a smaller sample.
+    If a node has more, its neighbours are drawn with replacement: for a maximum, that is a smaller sample.
     """
     begin = adjacency.indptr[nodes].astype(np.int64)
     degrees = adjacency.indptr[nodes + 1] - begin

@@ -1,7 +1,7 @@
 """Batches of nodes by their hops from an anchor: the rankings that Graph2Gauss learns from.
 
-Rings are searched for around the anchors of a batch only and forgotten after it: memory is one number and one
-mark a node, and the cost of a step does not depend on the size of the graph.
+Hop sets are computed only around the anchors of a batch and not stored: memory is nine bytes per node, and the cost of
+a step does not depend on the size of the graph.
 """
 
 from dataclasses import dataclass
@@ -18,29 +18,29 @@ from glace.sampling.edges import check_negatives_exist
 NodeIndex = npt.NDArray[np.int64]
 
 REACH = 10_000
-"""Edges followed from one ring to the next: what lies behind the hubs of a large graph is drawn from in part."""
+"""Most edges followed from one hop set to the next; behind hubs of large graphs, the next set is a sample."""
 REDRAWS = 16
-"""Even draws of a node until one is farther than all rings; after that the anchor goes without."""
+"""Attempts to draw a node beyond all hop sets; after that, the anchor has none."""
 
 
 class Triplets(NamedTuple):
-    """Each of T rows says that `near` has fewer hops from `anchor` than `far` has.
+    """Each of T rows says that `closer` has fewer hops from `anchor` than `further` has.
 
-    `weight` is the number of such triplets of that anchor and these two rings that the row stands for.
+    `weight` is the number of triplets of this anchor and these two hop sets, of which the row is a sample.
     """
 
     anchor: NodeIndex
-    near: NodeIndex
-    far: NodeIndex
+    closer: NodeIndex
+    further: NodeIndex
     weight: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class HopBatch:
-    """One node of every ring of every anchor: `nodes` (B, K + 1), -1 where a ring is empty.
+    """A node from every hop set of every anchor: `nodes` (B, K + 1), -1 where a set is empty.
 
-    Column k has nodes k + 1 hops from `anchors[b]`, the last one a node with more than K hops or no way at all.
-    `sizes`, of the same shape, are the numbers of nodes drawn from.
+    Column k holds nodes k + 1 hops from `anchors[b]`, the last column nodes with more than K hops or no path. `sizes`,
+    of the same shape, are the sizes of the sets.
     """
 
     anchors: NodeIndex
@@ -48,23 +48,22 @@ class HopBatch:
     sizes: npt.NDArray[np.float64]
 
     def triplets(self) -> Triplets:
-        """Every pair of rings that both have a node, for every anchor."""
-        pairs = [_ranked(self, near, far) for far in range(self.nodes.shape[1]) for near in range(far)]
+        """Return a triplet for every anchor and every pair of its non-empty hop sets."""
+        pairs = [_ranked(self, closer, further) for further in range(self.nodes.shape[1]) for closer in range(further)]
         return Triplets(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
 
 
-def _ranked(batch: HopBatch, near: int, far: int) -> Triplets:
-    there = (batch.nodes[:, near] >= 0) & (batch.nodes[:, far] >= 0)
-    weight = batch.sizes[there, near] * batch.sizes[there, far]
-    return Triplets(batch.anchors[there], batch.nodes[there, near], batch.nodes[there, far], weight)
+def _ranked(batch: HopBatch, closer: int, further: int) -> Triplets:
+    both = (batch.nodes[:, closer] >= 0) & (batch.nodes[:, further] >= 0)
+    weight = batch.sizes[both, closer] * batch.sizes[both, further]
+    return Triplets(batch.anchors[both], batch.nodes[both, closer], batch.nodes[both, further], weight)
 
 
 class HopSampler:
-    """Draws anchors evenly among the nodes that have edges, and their rings along the edges' direction.
+    """Draws anchors uniformly from the nodes with edges, and nodes from their hop sets, along the edges' direction.
 
-    The size of the first ring is exact. So are the others and every draw, except around an anchor from one of
-    whose rings lead more than `reach` edges: of those `reach` are followed, the next ring's size is scaled up
-    by the rest, and a node not reached so may be drawn as one that is farther.
+    Sizes and draws are exact unless more than `reach` edges leave a hop set: then `reach` of them are followed, the
+    size of the next set is scaled up, and nodes that were not reached may count as further away.
     """
 
     def __init__(self, graph: Graph, hops: int, batch: int, streams: Streams, reach: int = REACH) -> None:
@@ -76,13 +75,13 @@ class HopSampler:
         self._ball = np.empty(graph.num_nodes, dtype=np.int64)
 
     def batch(self, step: int) -> HopBatch:
-        """The batch of this step, which depends on the seed and the step's number only."""
+        """Return the batch of a step; it depends only on the seed and the number of the step."""
         generator = self.streams.numpy("hops", step)
         anchors = self.starts[generator.integers(len(self.starts), size=self.size)]
         return self.around(anchors, generator)
 
     def around(self, anchors: NodeIndex, generator: np.random.Generator) -> HopBatch:
-        """The rings of these anchors."""
+        """Return nodes from the hop sets of these anchors."""
         uniform = generator.random((len(anchors), 2 * self.hops))
         candidates = generator.integers(len(self._seen), size=(len(anchors), REDRAWS))
         nodes = np.empty((len(anchors), self.hops + 1), dtype=np.int64)

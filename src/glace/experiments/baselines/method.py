@@ -68,7 +68,7 @@ def all_attributes(graph: Graph, unseen: Matrix | None) -> Matrix:
     rows = checked_matrix(unseen)
     if sp.issparse(known):
         return narrowed(sp.vstack([known, sp.csr_array(rows)], format="csr"))
-    return np.concatenate([known, rows.toarray() if sp.issparse(rows) else rows])
+    return np.concatenate([known, rows.toarray() if isinstance(rows, sp.csr_array) else rows])
 
 
 def scaled_attributes(graph: Graph, unseen: Matrix | None) -> Matrix:

@@ -1,6 +1,6 @@
-"""Random walks from every node, drawn anew for each round and handed over in blocks.
+"""Random walks from every node, drawn round by round and returned in blocks.
 
-The walks of a round depend on the seed and the round's number only.
+The walks of a round depend only on the seed and the number of the round.
 """
 
 from collections.abc import Iterator
@@ -15,27 +15,27 @@ from glace.rng import Streams
 
 NodeIndex = npt.NDArray[np.int32]
 BLOCK = 4096
-"""Walks in memory at a time."""
+"""Walks per block."""
 
 
 class WalkSampler:
-    """Walks over a graph's edges by weight, along their direction if it is directed, biased as in node2vec.
+    """Random walks by edge weight, along the direction of the edges, biased as in node2vec.
 
-    `p` and `q` are node2vec's: a step back to the last node is taken by 1/p times its weight, one to a node that
-    the last one has no edge to by 1/q times its weight; with both 1 the next node depends on the present one only.
+    `p` and `q` are those of node2vec: the weight of a step back to the previous node is multiplied by 1/p, that of a
+    step to a node not joined to the previous one by 1/q. If both are 1, the walk has no memory.
     """
 
     def __init__(self, graph: Graph, streams: Streams, *, length: int, p: float = 1.0, q: float = 1.0) -> None:
         if graph.adjacency.nnz == 0:
-            raise InputError("the graph has no edges; walks need some to go along")
+            raise InputError("the graph has no edges; random walks need edges")
         self.adjacency, self.streams, self.length = graph.adjacency, streams, length
         self.bias = np.array([1 / p, 1.0, 1 / q])
         self.starts = np.flatnonzero(np.diff(graph.adjacency.indptr))
-        """(S,) the nodes that a walk can leave; each begins one walk a round."""
+        """(S,) the nodes with outgoing edges; each starts one walk per round."""
         self.largest = walks.largest_weights(graph.adjacency.indptr, graph.adjacency.data)
 
     def round(self, number: int) -> Iterator[NodeIndex]:
-        """One walk from each start, in random order: blocks (W, length), -1 behind the end of a walk."""
+        """Yield blocks (W, length) with one walk from each start, in random order; -1 after the end of a walk."""
         generator = self.streams.numpy("walks", number)
         order = generator.permutation(self.starts)
         for begin in range(0, len(order), BLOCK):

@@ -1,1 +1,1 @@
-"""How good an embedding is, on tasks with a known answer; sees embeddings, never models."""
+"""Evaluation of embeddings on tasks with a known answer; it sees embeddings, never models."""

@@ -1,4 +1,4 @@
-"""Labels as the tasks take them: the nodes that have one, and which."""
+"""The labelled nodes of a graph, for the tasks that need classes."""
 
 from typing import NamedTuple
 
@@ -10,14 +10,14 @@ from glace.errors import InputError
 
 
 class Labelled(NamedTuple):
-    """`nodes` (m,), the positions of those that have a label, ascending, and their `codes` (m,)."""
+    """Positions of the labelled `nodes` (m,), ascending, and their class `codes` (m,)."""
 
     nodes: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int32]
 
 
 def labelled(labels: Categories | None, count: int) -> Labelled:
-    """The nodes with a label among `count`; raises unless they are of two classes at least."""
+    """Return the labelled nodes of a graph with `count` nodes; raises unless there are at least two classes."""
     if labels is None:
         raise InputError("the graph has no labels; this task needs the class of some nodes")
     if len(labels) != count:

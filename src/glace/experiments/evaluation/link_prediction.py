@@ -1,4 +1,4 @@
-"""Link prediction: are held-out edges nearer than pairs that are no edges?"""
+"""Link prediction: do held-out edges score higher than non-edges?"""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from glace.queries.calibration import calibration_of
 
 
 def link_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
-    """How well the embedding tells held-out edges from non-edges; rows are the graph's nodes, in its order."""
+    """Return AUC and AP of held-out edges against non-edges; rows are the graph's nodes, in its order."""
     return link_scores(-embedding.dissimilarities_at(held_out.pairs()), held_out.truth())
 
 
 def cosine_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
-    """The same for points by the cosine of the two in place of their dot product; 0 where a point is 0."""
+    """Return AUC and AP of points by their cosine instead of their dot product; 0 where a point is 0."""
     if embedding.variance is not None:
         raise InputError("the cosine is a measure of points; Gaussians are judged by their dissimilarity")
     first, second = held_out.pairs().T
@@ -29,7 +29,7 @@ def cosine_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
 
 
 def attribute_prediction(graph: Graph, held_out: HeldOut) -> LinkScores:
-    """The same by the raw attributes alone: cosine of the two nodes' rows."""
+    """Return AUC and AP of raw attributes, by the cosine of the two rows."""
     rows = _unit_rows(graph.features())
     pairs = held_out.pairs()
     first, second = rows[pairs[:, 0]], rows[pairs[:, 1]]
@@ -38,11 +38,11 @@ def attribute_prediction(graph: Graph, held_out: HeldOut) -> LinkScores:
 
 
 def link_values(embedding: Embedding, split: Split) -> dict[str, Any]:
-    """All there is to say of an embedding of `split.train`, under the names records have.
+    """Return the fields of a record about an embedding of `split.train`.
 
-    Test AUC and AP and the validation's AUC; what its probabilities are worth, if it has any; for points also scores by
-    the cosine; and where test edges are edges of the training graph in the other direction, their number and the scores
-    without them.
+    These are test AUC and AP, and validation AUC; the calibration of its probabilities, if it has any; for points also
+    the scores by cosine; and if the reverse of test edges is in the training graph, their number and the scores without
+    them.
     """
     far, truth = embedding.dissimilarities_at(split.test.pairs()), split.test.truth()
     values: dict[str, Any] = _named(link_scores(-far, truth))

@@ -1,8 +1,8 @@
-"""Uncertainty: does the variance say where an embedding errs, and what does it go with?
+"""Uncertainty: does the variance mark errors, and what does it correlate with?
 
-A node's spread is the mean logarithm of its variances, `Embedding.spread`; a pair's is the mean of its two nodes'.
-Certainty, where an embedding has it, is asked the same. Everything here is plain numbers for a record: columns of
-equal length by name, the first of them what the others are drawn over, or single numbers by name.
+The spread of a node is the mean logarithm of its variances; the spread of a pair is the mean over its two nodes. The
+certainty of an embedding, if it has one, is measured in the same way. Results are plain numbers for a record: columns
+of equal length by name, the first of them the x axis, or single numbers by name.
 """
 
 from dataclasses import replace
@@ -21,13 +21,13 @@ from glace.graph.split import HeldOut
 from glace.metrics import link_scores
 
 PARTS = 10
-"""Parts of equal size the pairs are cut into by their spread, and that are left out one after the other."""
+"""Number of equal parts that the pairs are divided into by their spread."""
 STEPS = 20
-"""Steps in which dimensions are dropped."""
+"""Number of steps in which dimensions are dropped."""
 RANDOM_ORDERS = 5
-"""Random orders of dropping; the control is their mean."""
+"""Number of random orders of dropping; the control is their mean."""
 TOLERANCE = 0.005
-"""AUC that may be lost for a dimension to count as dispensable: half a point."""
+"""Loss of AUC up to which dimensions count as dispensable: half a point."""
 
 Columns = dict[str, list[float]]
 
@@ -35,7 +35,7 @@ Columns = dict[str, list[float]]
 def uncertainty(
     embedding: Embedding, graph: Graph, held_out: HeldOut, generator: np.random.Generator
 ) -> dict[str, Any]:
-    """All measures of this file of a Gaussian embedding of `graph`, the training graph, judged on held-out pairs."""
+    """Return all measures of a Gaussian embedding of `graph`, the training graph, on held-out pairs."""
     curves = dropped_dimensions(embedding, held_out, generator)
     certain = {} if embedding.certainty is None else certainty_scores(embedding, held_out, generator)
     return {
@@ -49,35 +49,35 @@ def uncertainty(
 
 
 def scores_by_spread(embedding: Embedding, held_out: HeldOut, generator: np.random.Generator) -> Columns:
-    """AUC and AP within each tenth of the pairs, from the narrowest to the widest, among its own pairs.
+    """Return AUC and AP within each tenth of the pairs, from the smallest spread to the largest.
 
-    If the variance marks errors, scores fall from the first tenth to the last. `edge_share` is the share of
-    edges in a tenth, which AP depends on. A tenth without edges or without non-edges is left out.
+    If the variance marks errors, scores fall from the first tenth to the last. `edge_share` is the fraction of edges in
+    a tenth, which AP depends on. A tenth without edges or without non-edges is left out.
     """
-    order, nearness, spread = _by_spread(embedding, held_out, generator)
+    order, scores_of_pairs, spread = _by_spread(embedding, held_out, generator)
     truth = held_out.truth()
     columns: Columns = {name: [] for name in ("tenth", "auc", "ap", "edge_share", "spread")}
     for number, part in enumerate(np.array_split(order, PARTS), start=1):
         if _has_both(truth[part]):
-            scores = link_scores(nearness[part], truth[part])
+            scores = link_scores(scores_of_pairs[part], truth[part])
             row = (float(number), *scores, float(truth[part].mean()), float(spread[part].mean()))
             _add_row(columns, row)
     return columns
 
 
 def scores_without_most_uncertain(embedding: Embedding, held_out: HeldOut, generator: np.random.Generator) -> Columns:
-    """AUC and AP of the pairs that are left when the widest 0, 10, ... 90 % are left out.
+    """Return AUC and AP of the remaining pairs when 0, 10, ... 90 % with the largest spread are left out.
 
-    If the variance marks errors, scores rise; random left-out pairs would change nothing.
+    If the variance marks errors, scores rise; leaving out random pairs would change nothing.
     """
-    order, nearness, _ = _by_spread(embedding, held_out, generator)
-    return _without_last(order, nearness, held_out.truth())
+    order, scores_of_pairs, _ = _by_spread(embedding, held_out, generator)
+    return _without_last(order, scores_of_pairs, held_out.truth())
 
 
 def certainty_scores(embedding: Embedding, held_out: HeldOut, generator: np.random.Generator) -> dict[str, Any]:
-    """The same by certainty in place of the spread, and 1 - AUC of the more and the less certain half of the pairs.
+    """Return the same by certainty instead of spread, and 1 - AUC of the more and the less certain half of the pairs.
 
-    A pair is as certain as its two nodes are on average; an answer is as certain as its probability is far from 1/2.
+    The certainty of a pair is the mean of its two nodes; that of an answer is the distance of its probability from 1/2.
     """
     assert embedding.certainty is not None
     pairs, truth = held_out.pairs(), held_out.truth()
@@ -86,7 +86,7 @@ def certainty_scores(embedding: Embedding, held_out: HeldOut, generator: np.rand
         "nodes": -embedding.certainty[pairs].mean(axis=1),
         "answers": -abs(embedding.probabilities(far) - 0.5),
     }
-    orders = {name: _narrow_first(doubt, generator) for name, doubt in doubts.items()}
+    orders = {name: _certain_first(doubt, generator) for name, doubt in doubts.items()}
     halves = {}
     for name, order in orders.items():
         for kind, half in zip(("certain", "uncertain"), np.array_split(order, 2), strict=True):
@@ -100,25 +100,24 @@ def certainty_scores(embedding: Embedding, held_out: HeldOut, generator: np.rand
 
 
 def _without_last(
-    order: npt.NDArray[np.int64], nearness: npt.NDArray[np.float64], truth: npt.NDArray[np.bool_]
+    order: npt.NDArray[np.int64], scores_of_pairs: npt.NDArray[np.float64], truth: npt.NDArray[np.bool_]
 ) -> Columns:
-    """AUC and AP of the pairs that are left when the last 0, 10, ... 90 % of an order are left out."""
+    """Return AUC and AP of the remaining pairs when the last 0, 10, ... 90 % of an order are left out."""
     columns: Columns = {name: [] for name in ("left_out", "auc", "ap")}
     for number in range(PARTS):
         left = order[: round(len(order) * (1 - number / PARTS))]
         if _has_both(truth[left]):
-            _add_row(columns, (number / PARTS, *link_scores(nearness[left], truth[left])))
+            _add_row(columns, (number / PARTS, *link_scores(scores_of_pairs[left], truth[left])))
     return columns
 
 
 def spread_correlations(embedding: Embedding, graph: Graph) -> dict[str, float]:
-    """Spearman's rank correlation, -1 to 1, of the nodes' spread with what could make a node uncertain.
+    """Return Spearman's rank correlation (-1 to 1) of the nodes' spread with possible causes of uncertainty.
 
-    `degree`, without regard to direction (ranks of a degree are those of its logarithm); `attributes`, the
-    number of a node's attributes that are not 0; and, if the graph has labels, the diversity of the
-    neighbours of each node that has labelled ones: `classes` counts their classes and `class_entropy` is
-    the entropy of these, `_in_2_hops` the same of all that 1 or 2 steps lead to, but for the node itself.
-    There a node counts once for each way that leads to it. NaN where either side does not vary.
+    These are `degree`, ignoring direction; `attributes`, the number of non-zero attributes; and, if the graph has
+    labels, the diversity of the labelled neighbours of a node: `classes` is their number of classes and `class_entropy`
+    the entropy of these. `_in_2_hops` is the same for all nodes within 2 hops except the node itself, each counted once
+    per path. NaN if either side is constant.
     """
     spread = embedding.mean_log_variance()
     if len(spread) != graph.num_nodes:
@@ -136,10 +135,10 @@ def spread_correlations(embedding: Embedding, graph: Graph) -> dict[str, float]:
 
 
 def dropped_dimensions(embedding: Embedding, held_out: HeldOut, generator: np.random.Generator) -> Columns:
-    """AUC of what is left after a share of the dimensions is dropped, the widest first.
+    """Return the AUC after a fraction of the dimensions is dropped, those of the largest mean variance first.
 
-    Dimensions are ranked by their variance, the mean over nodes. If the variance says which dimensions hold
-    little, `widest_first` stays high longer than the controls, `narrowest_first` and `at_random`.
+    If the variance says which dimensions carry little, `widest_first` stays high longer than the controls
+    `narrowest_first` and `at_random`.
     """
     if embedding.variance is None:
         raise InputError("points have no variance to rank their dimensions by; give Gaussians")
@@ -159,7 +158,7 @@ def dropped_dimensions(embedding: Embedding, held_out: HeldOut, generator: np.ra
 
 
 def droppable_shares(curves: Columns) -> dict[str, float]:
-    """For each curve of `dropped_dimensions` the largest share up to which AUC stays within half a point."""
+    """Return the largest fraction up to which each curve of `dropped_dimensions` loses at most half a point."""
     shares = curves["dropped"]
     return {
         name: max(share for share, kept in zip(shares, _kept_so_far(curve), strict=True) if kept)
@@ -169,7 +168,7 @@ def droppable_shares(curves: Columns) -> dict[str, float]:
 
 
 def rank_correlation(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> float:
-    """Spearman's, with ties at their mean rank; NaN if either does not vary or there are fewer than 2."""
+    """Return Spearman's correlation, ties at their mean rank; NaN for constants or fewer than 2 values."""
     from scipy.stats import spearmanr
 
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
@@ -180,15 +179,15 @@ def rank_correlation(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> float
 def _by_spread(
     embedding: Embedding, held_out: HeldOut, generator: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """An order (P,) of the pairs from narrow to wide; how near each is; and its spread."""
+    """Return the order (P,) of the pairs by spread, their scores, and their spread."""
     pairs = held_out.pairs()
     spread = embedding.mean_log_variance()[pairs].mean(axis=1)
-    return _narrow_first(spread, generator), -embedding.dissimilarities_at(pairs), spread
+    return _certain_first(spread, generator), -embedding.dissimilarities_at(pairs), spread
 
 
-def _narrow_first(doubt: npt.NDArray[np.floating], generator: np.random.Generator) -> npt.NDArray[np.int64]:
-    """An order (P,) of the pairs from the least doubtful to the most."""
-    # Pairs come edges first; equals must not stay so, or the order of equals would tell edges from non-edges.
+def _certain_first(doubt: npt.NDArray[np.floating], generator: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Return the order (P,) of the pairs from the most certain to the least."""
+    # Pairs come edges first: without the shuffle, the order of ties would reveal the edges.
     shuffled = generator.permutation(len(doubt))
     return np.asarray(shuffled[np.argsort(doubt[shuffled], kind="stable")])
 
@@ -203,19 +202,19 @@ def _add_row(columns: Columns, row: tuple[float, ...]) -> None:
 
 
 def _links(graph: Graph) -> sp.csr_array:
-    """(n, n) 1 where two nodes are joined in either direction."""
+    """Return (n, n) with 1 where an edge joins two nodes in either direction."""
     either = sp.csr_array(graph.adjacency + graph.adjacency.T)
     either.data = np.ones(either.nnz)
     return either
 
 
 def _class_counts(links: sp.csr_array, labels: Categories) -> dict[str, npt.NDArray[np.float64]]:
-    """(n, classes) how many ways of 1 step, and of 1 or 2 steps, lead from a node to others of each class."""
+    """Return (n, classes) the number of paths of length 1, and of at most 2, from a node to others of each class."""
     own = np.zeros((links.shape[0], len(labels.names)))
     known = np.flatnonzero(labels.codes >= 0)
     own[known, labels.codes[known]] = 1
     one = links @ own
-    back = links.sum(axis=1)[:, None] * own  # from each neighbour one way leads back to the node itself
+    back = links.sum(axis=1)[:, None] * own  # each neighbour has one path back to the node itself
     return {"": one, "_in_2_hops": one + links @ one - back}
 
 
@@ -226,7 +225,7 @@ def _entropy(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _contributions(embedding: Embedding, held_out: HeldOut) -> npt.NDArray[np.float64]:
-    """(P, L) what each dimension adds to the dissimilarity of each pair: all measures are sums over dimensions."""
+    """Return (P, L) each dimension's part of the dissimilarity of each pair: all measures are sums over dimensions."""
     each = [_only(embedding, np.array([dimension])) for dimension in range(embedding.mean.shape[1])]
     return np.column_stack([one.dissimilarities_at(held_out.pairs()) for one in each])
 
@@ -237,7 +236,7 @@ def _auc_after(
     order: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
 ) -> list[float]:
-    """AUC after the first so many dimensions of the order are dropped, for each count."""
+    """Return the AUC after the first `count` dimensions of an order are dropped, for each count."""
     left = contributions[:, order[::-1]].cumsum(axis=1)[:, ::-1]
     return [link_scores(-left[:, count], truth).auc for count in counts]
 
