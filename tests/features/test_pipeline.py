@@ -229,7 +229,7 @@ def test_what_kinds_do_not_go_with(tmp_path):
         glace.from_tables(EDGES, lists, columns={})
     EDGES.to_csv(tmp_path / "edges.csv", index=False, header=False)
     (tmp_path / "rows.svm").write_text("1 0:1\n")
-    with pytest.raises(InputError, match="columns of an svmlight file have no names"):
+    with pytest.raises(InputError, match="kinds of columns need column names, but the file has none"):
         glace.read_tables(tmp_path / "edges.csv", tmp_path / "rows.svm", columns={}, header=False)
     SHOPS.to_csv(tmp_path / "shops.csv", index=False, header=False)
     with pytest.raises(InputError, match="kinds of columns need column names, but the file has no header"):

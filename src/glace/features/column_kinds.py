@@ -1,6 +1,5 @@
-"""One column of a table and how its values become columns of the attribute matrix: the parts of a pipeline."""
+"""The kinds of table columns (number, category, text, sentence) and how each becomes columns of the matrix."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -15,19 +14,29 @@ from glace.errors import FormatError, InputError
 from glace.features.columns import RowLocator, is_number, is_text, numbers_or_nan
 from glace.features.sentences import SentenceModel
 from glace.features.text import TextVocabulary
-from glace.ids import plain_array
+from glace.ids import ArrowColumn, plain_array
+from glace.sparse import Matrix
 
-FARTHEST = 5.0
-"""Deviations from the mean at which numbers are cut off: one outlier would else drown the rest of its row."""
+MAX_DEVIATIONS = 5.0
+"""Numbers are clipped at this many standard deviations: an outlier would dominate its row."""
 
-Matrix: TypeAlias = sp.csr_array | npt.NDArray[np.float32]
+Facts: TypeAlias = dict[str, Any]
+"""A column as plain JSON data."""
 
 
 class Cells(NamedTuple):
-    """The checked values of one column of a table, of n rows.
+    """The checked cells of one column of n rows.
 
-    `values` are what `matrix` takes; `missing` (n,) tells where there is none; `unknown` are the rows, ascending, with
-    a value that was never seen in training, and `first` is the first such value.
+    Parameters
+    ----------
+    values
+        Numbers, codes of categories, or texts, as the column's `matrix` takes them.
+    missing
+        (n,) True where a cell is empty.
+    unknown
+        The rows, ascending, whose value did not occur in training.
+    first
+        The first such value.
     """
 
     values: Any
@@ -37,32 +46,32 @@ class Cells(NamedTuple):
 
 
 class Column(Protocol):
-    """A column of the table by its `name`, which becomes `width` columns of the matrix."""
+    """A column of the table, which becomes `width` columns of the matrix."""
 
     kind: ClassVar[str]
     sparse: ClassVar[bool]
     shared: ClassVar[bool]
-    """Whether the columns of this kind have unit length together, each divided by the root of their number."""
+    """Whether all columns of this kind together have unit length: each is divided by the root of their number."""
 
     @property
     def name(self) -> str:
-        """What the column of the table is called."""
+        """Name of the column in the table."""
 
     @property
     def width(self) -> int:
-        """How many columns of the matrix it becomes."""
+        """Number of columns of the matrix."""
 
     def names(self) -> list[str]:
-        """What these are called."""
+        """Return the names of these columns."""
 
-    def cells(self, column: Any, where: RowLocator) -> Cells:
-        """The values of an Arrow column, checked."""
+    def cells(self, column: ArrowColumn, where: RowLocator) -> Cells:
+        """Return the checked cells of an Arrow column."""
 
     def matrix(self, cells: Cells) -> Matrix:
-        """(n, width) of such values, CSR or dense."""
+        """Return the (n, width) matrix of cells, CSR or dense."""
 
-    def to_json(self) -> dict[str, Any]:
-        """All there is to know, as plain data."""
+    def to_json(self) -> Facts:
+        """Return the column as plain data."""
 
 
 _NONE = np.empty(0, np.int64)
@@ -70,7 +79,7 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Number:
-    """Numbers, less their mean and divided by their deviation in training; one that is missing is the mean."""
+    """Numbers, standardized with the mean and the standard deviation of training; a missing one becomes the mean."""
 
     name: str
     mean: float
@@ -85,50 +94,50 @@ class Number:
             raise InputError(f"column {self.name!r} needs a finite mean and a deviation above 0")
 
     @classmethod
-    def learn(cls, name: str, column: Any, where: RowLocator) -> "Number":
-        """From the values of training."""
+    def learn(cls, name: str, column: ArrowColumn, where: RowLocator) -> "Number":
+        """Learn mean and deviation from the training table."""
         values = numbers_or_nan(column, name, where)
         values = values[~np.isnan(values)]
         if not len(values):
             raise _no_value(name, where)
-        # A constant column is told by its values: rounding gives even that a deviation.
+        # Compared by value: rounding can give even a constant column a deviation.
         constant = bool(values.min() == values.max())
         return cls(name, float(values[0] if constant else values.mean()), 1.0 if constant else _spread(values))
 
     def names(self) -> list[str]:
-        """The name of the column."""
+        """Return the name of the column."""
         return [self.name]
 
-    def cells(self, column: Any, where: RowLocator) -> Cells:
-        """Numbers, NaN where missing."""
+    def cells(self, column: ArrowColumn, where: RowLocator) -> Cells:
+        """Return numbers, NaN for missing ones."""
         values = numbers_or_nan(column, self.name, where)
         return Cells(values, np.isnan(values), _NONE)
 
     def matrix(self, cells: Cells) -> Matrix:
-        """(n, 1) dense."""
-        with np.errstate(over="ignore"):  # what is too large is cut off
-            scaled = np.clip((cells.values - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+        """Return (n, 1) dense."""
+        with np.errstate(over="ignore"):  # clipped next
+            scaled = np.clip((cells.values - self.mean) / self.deviation, -MAX_DEVIATIONS, MAX_DEVIATIONS)
         return np.where(cells.missing, 0, scaled).astype(np.float32)[:, None]
 
-    def to_json(self) -> dict[str, Any]:
-        """Mean and deviation, to the last bit."""
+    def to_json(self) -> Facts:
+        """Return mean and deviation, exactly."""
         return {"kind": self.kind, "name": self.name, "mean": self.mean, "deviation": self.deviation}
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> "Number":
-        """Back from `to_json`."""
+    def from_json(cls, facts: Facts) -> "Number":
+        """Return the column that `to_json` described."""
         return cls(facts["name"], float(facts["mean"]), float(facts["deviation"]))
 
 
 def _spread(values: npt.NDArray[np.float64]) -> float:
-    """The standard deviation, never 0: of tiny values it is taken at a scale at which squares have room."""
+    """Return the standard deviation, or 1 if it is 0; scaled, because squares of tiny values underflow."""
     scale = float(np.abs(values).max())
     return float((values / scale).std() * scale) or 1.0
 
 
 @dataclass(frozen=True)
 class Category:
-    """One of several values: a column of the matrix for each that training saw; any other one is in none."""
+    """One-hot encoding of the categories of training; any other category is all zeros."""
 
     name: str
     values: tuple[str, ...]
@@ -141,8 +150,8 @@ class Category:
             raise InputError(f"column {self.name!r} needs categories that are distinct and have a name")
 
     @classmethod
-    def learn(cls, name: str, column: Any, where: RowLocator) -> "Category":
-        """From the values of training, sorted."""
+    def learn(cls, name: str, column: ArrowColumn, where: RowLocator) -> "Category":
+        """Learn the categories from the training table; they are sorted."""
         values = _categories(column, name, where).names
         if not values:
             raise _no_value(name, where)
@@ -150,15 +159,15 @@ class Category:
 
     @property
     def width(self) -> int:
-        """One for each category."""
+        """Number of categories."""
         return len(self.values)
 
     def names(self) -> list[str]:
-        """Such as town=Bern."""
+        """Return names such as town=Bern."""
         return [f"{self.name}={value}" for value in self.values]
 
-    def cells(self, column: Any, where: RowLocator) -> Cells:
-        """The place of each category, -1 if missing or unknown."""
+    def cells(self, column: ArrowColumn, where: RowLocator) -> Cells:
+        """Return the code of each category, -1 if it is missing or unknown."""
         found, place = _categories(column, self.name, where), self._places
         known = np.array([*(place.get(name, -1) for name in found.names), -1], np.int64)
         codes, missing = known[found.codes], found.codes < 0
@@ -166,19 +175,19 @@ class Category:
         return Cells(codes, missing, unknown, found[int(unknown[0])] if len(unknown) else None)
 
     def matrix(self, cells: Cells) -> Matrix:
-        """(n, width) CSR with a 1 for each category that is known."""
+        """Return (n, width) CSR with a 1 for each known category."""
         there = cells.values >= 0
         start = np.concatenate([[0], np.cumsum(there)])
         ones = np.ones(int(start[-1]), np.float32)
         return sp.csr_array((ones, cells.values[there], start), shape=(len(there), self.width))
 
-    def to_json(self) -> dict[str, Any]:
-        """The categories in order."""
+    def to_json(self) -> Facts:
+        """Return the categories in their order."""
         return {"kind": self.kind, "name": self.name, "values": list(self.values)}
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> "Category":
-        """Back from `to_json`."""
+    def from_json(cls, facts: Facts) -> "Category":
+        """Return the column that `to_json` described."""
         return cls(facts["name"], _strings(facts["values"]))
 
     @cached_property
@@ -188,7 +197,7 @@ class Category:
 
 @dataclass(frozen=True)
 class Text:
-    """Words as TF-IDF, a row of unit length; a missing text is an empty one, all zeros."""
+    """TF-IDF of the words, each row of unit length; an empty or missing text is all zeros."""
 
     name: str
     vocabulary: TextVocabulary
@@ -197,8 +206,8 @@ class Text:
     shared: ClassVar[bool] = False
 
     @classmethod
-    def learn(cls, name: str, column: Any, where: RowLocator) -> "Text":
-        """From the texts of training."""
+    def learn(cls, name: str, column: ArrowColumn, where: RowLocator) -> "Text":
+        """Learn the vocabulary from the training table."""
         texts = _texts(column, name, cls.kind, where).values
         try:
             return cls(name, TextVocabulary.learn(texts))
@@ -207,29 +216,29 @@ class Text:
 
     @property
     def width(self) -> int:
-        """One for each word."""
+        """Number of words in the vocabulary."""
         return len(self.vocabulary)
 
     def names(self) -> list[str]:
-        """Such as wares:bread."""
+        """Return names such as wares:bread."""
         return [f"{self.name}:{word}" for word in self.vocabulary.words]
 
-    def cells(self, column: Any, where: RowLocator) -> Cells:
-        """The texts, empty where missing."""
+    def cells(self, column: ArrowColumn, where: RowLocator) -> Cells:
+        """Return the texts, "" for missing ones."""
         return _texts(column, self.name, self.kind, where)
 
     def matrix(self, cells: Cells) -> Matrix:
-        """(n, width) CSR."""
+        """Return (n, width) CSR."""
         return self.vocabulary.attributes(cells.values)
 
-    def to_json(self) -> dict[str, Any]:
-        """Words and weights, to the last bit."""
+    def to_json(self) -> Facts:
+        """Return words and weights, exactly."""
         words, idf = list(self.vocabulary.words), self.vocabulary.idf.tolist()
         return {"kind": self.kind, "name": self.name, "words": words, "idf": idf}
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> "Text":
-        """Back from `to_json`."""
+    def from_json(cls, facts: Facts) -> "Text":
+        """Return the column that `to_json` described."""
         idf = np.array(facts["idf"], np.float64)
         if idf.ndim != 1 or not np.isfinite(idf).all():
             raise FormatError(f"the words of column {facts['name']!r} do not have a finite weight each")
@@ -238,9 +247,9 @@ class Text:
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """Texts as the vectors of a sentence model, which is on the machine and not in the pipeline; of unit length.
+    """Texts as unit vectors of a sentence model; the model stays on the machine, outside the pipeline.
 
-    `probe` (width,) is what the model answers to a fixed sentence: by that it is known again.
+    `probe` (width,) is the model's vector of a fixed sentence, which identifies the model.
     """
 
     name: str
@@ -252,39 +261,39 @@ class Sentence:
 
     @classmethod
     def learn(cls, name: str, model: str) -> "Sentence":
-        """The model is taken as it is; nothing is learned from the texts."""
+        """Load the model; nothing is learned from the texts."""
         return cls(name, model, SentenceModel(model).probe)
 
     @property
     def width(self) -> int:
-        """That of the model's vectors."""
+        """Length of the model's vectors."""
         return len(self.probe)
 
     def names(self) -> list[str]:
-        """Such as abstract[0]."""
+        """Return names such as abstract[0]."""
         return [f"{self.name}[{place}]" for place in range(self.width)]
 
-    def cells(self, column: Any, where: RowLocator) -> Cells:
-        """The texts, empty where missing."""
+    def cells(self, column: ArrowColumn, where: RowLocator) -> Cells:
+        """Return the texts, "" for missing ones."""
         return _texts(column, self.name, self.kind, where)
 
     def matrix(self, cells: Cells) -> Matrix:
-        """(n, width) dense; a text that is empty or missing is all zeros."""
+        """Return (n, width) dense; an empty or missing text is all zeros."""
         if not cells.values:
             return np.zeros((0, self.width), np.float32)
         return self._encoder.vectors(cells.values)
 
-    def to_json(self) -> dict[str, Any]:
-        """The model's name, and how it is known again."""
+    def to_json(self) -> Facts:
+        """Return the model's name and its probe."""
         probe = self.probe.astype(np.float64).tolist()
         return {"kind": self.kind, "name": self.name, "model": self.model, "probe": probe}
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> "Sentence":
-        """Back from `to_json`; the model is not looked for yet."""
+    def from_json(cls, facts: Facts) -> "Sentence":
+        """Return the column that `to_json` described; the model is loaded when it is needed."""
         probe = np.array(facts["probe"], np.float32)
         if probe.ndim != 1 or not len(probe) or not np.isfinite(probe).all():
-            raise FormatError(f"column {facts['name']!r} does not tell its sentence model")
+            raise FormatError(f"column {facts['name']!r} does not identify its sentence model")
         (model,) = _strings([facts["model"]])
         return cls(facts["name"], model, probe)
 
@@ -295,11 +304,13 @@ class Sentence:
         return found
 
 
-COLUMNS: dict[str, Any] = {each.kind: each for each in (Number, Category, Text, Sentence)}
+COLUMNS: dict[str, type[Number | Category | Text | Sentence]] = {
+    each.kind: each for each in (Number, Category, Text, Sentence)
+}
 
 
-def _categories(column: Any, name: str, where: RowLocator) -> Categories:
-    """What a row's category is, as text: frames with gaps make 1.0 of 1, which is the same category."""
+def _categories(column: ArrowColumn, name: str, where: RowLocator) -> Categories:
+    """Return the category of each row as text; 1.0 is the category 1, because frames with gaps turn 1 into 1.0."""
     plain = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     fits = (is_text, is_number, pa.types.is_temporal, pa.types.is_null)
     if not any(test(plain) for test in fits):
@@ -312,7 +323,7 @@ def _categories(column: Any, name: str, where: RowLocator) -> Categories:
     return Categories(found.codes, tuple(each.removesuffix(".0") for each in found.names))
 
 
-def _texts(column: Any, name: str, kind: str, where: RowLocator) -> Cells:
+def _texts(column: ArrowColumn, name: str, kind: str, where: RowLocator) -> Cells:
     if not (is_text(column.type) or pa.types.is_null(column.type)):
         raise InputError(
             f"{where.name}: column {name!r} is a {kind}, but holds {column.type}; wanted text, or say what else it is"
@@ -326,7 +337,7 @@ def _no_value(name: str, where: RowLocator) -> InputError:
     return InputError(f"{where.name}: column {name!r} has no value at all; leave it out: {name}=drop")
 
 
-def _strings(values: Sequence[Any]) -> tuple[str, ...]:
+def _strings(values: object) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
         raise FormatError(f"wanted a list of texts, not {values!r:.40}")
     return tuple(values)

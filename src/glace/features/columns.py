@@ -1,8 +1,7 @@
-"""Columns of a table to ids, numbers and categories; what does not fit raises and names the row."""
+"""Columns of a table to ids, numbers and categories; errors name the row."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +11,11 @@ import scipy.sparse as sp
 
 from glace.categories import Categories
 from glace.errors import InputError
-from glace.ids import NodeIds, id_array
-from glace.sparse import bad_weights
+from glace.ids import ArrowColumn, NodeIds, id_array
+from glace.sparse import Matrix, bad_weights
 
-# A CSR entry costs 8 bytes and a dense one 4: below a quarter filled, CSR is half the size or less. A
-# narrow table stays dense whatever it holds, for it is small and dense products are faster.
+# A CSR entry takes 8 bytes, a dense one 4: if less than a quarter is filled, CSR is at most half the size. A narrow
+# table stays dense: it is small, and dense products are faster.
 SPARSE_BELOW = 0.25
 SPARSE_COLUMNS = 32
 SCALE_RATIO = 100
@@ -26,18 +25,18 @@ _WANTED_ENTRIES = "columns from 0 on and finite values"
 
 @dataclass(frozen=True)
 class RowLocator:
-    """What messages call a table, and the number a person gives to its k-th row of data (k from 0)."""
+    """The name of a table in messages, and the row number that a user sees for its k-th row of data (k from 0)."""
 
     name: str
     number: Callable[[int], int] = lambda position: position + 1
 
     def row(self, position: int | np.integer) -> str:
-        """Such as "edges.csv, row 3"."""
+        """Return a position such as "edges.csv, row 3"."""
         return f"{self.name}, row {self.number(int(position))}"
 
 
 def ids_of(table: pa.Table, name: str, where: RowLocator) -> pa.Array:
-    """The ids of a column, none missing."""
+    """Return the ids of a column; InputError if one is missing."""
     column = table.column(name)
     if column.null_count:
         raise InputError(f"{where.row(_first_null(column))}: the id in column {name!r} is missing")
@@ -48,7 +47,7 @@ def ids_of(table: pa.Table, name: str, where: RowLocator) -> pa.Array:
 
 
 def distinct(ids: pa.Array, where: RowLocator) -> NodeIds:
-    """Ids that occur once each."""
+    """Return ids that must be distinct; InputError for a repeated one."""
     encoded = pc.dictionary_encode(ids)
     if len(encoded.dictionary) < len(ids):
         codes = encoded.indices.to_numpy()
@@ -60,22 +59,22 @@ def distinct(ids: pa.Array, where: RowLocator) -> NodeIds:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds text."""
+    """Return whether a column of this type holds text."""
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_string(plain) or pa.types.is_large_string(plain) or str(plain) == "string_view"
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds numbers, or yes and no."""
+    """Return whether a column of this type holds numbers or booleans."""
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     return any(test(kind) for test in tests)
 
 
-def _first_null(column: Any) -> int:
+def _first_null(column: ArrowColumn) -> int:
     return int(pc.index(pc.is_null(column), True).as_py())
 
 
-def _numbers(column: Any, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
+def _numbers(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
     if column.null_count:
         raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
     values: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy()
@@ -83,7 +82,7 @@ def _numbers(column: Any, name: str, where: RowLocator) -> npt.NDArray[np.float6
 
 
 def weights_of(table: pa.Table, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
-    """The weights of a column, each finite and above 0."""
+    """Return the weights of a column; InputError unless each is finite and above 0."""
     column = table.column(name)
     if not (is_number(column.type) or pa.types.is_null(column.type)):
         raise InputError(f"{where.name}: column {name!r} is the weight, but holds {column.type}; wanted numbers")
@@ -98,8 +97,8 @@ def weights_of(table: pa.Table, name: str, where: RowLocator) -> npt.NDArray[np.
     return weights
 
 
-def matrix_of(table: pa.Table, columns: list[str], where: RowLocator) -> Any:
-    """The columns as one matrix: dense, or CSR if mostly zero, wide and of one scale."""
+def matrix_of(table: pa.Table, columns: list[str], where: RowLocator) -> Matrix:
+    """Return the columns as one matrix: CSR if it is wide, mostly zero and of one scale, else dense."""
     dense = dense_of(table, columns, where)
     found = Contents(len(columns))
     found.add(dense)
@@ -107,7 +106,7 @@ def matrix_of(table: pa.Table, columns: list[str], where: RowLocator) -> Any:
 
 
 def dense_of(table: pa.Table, columns: list[str], where: RowLocator) -> npt.NDArray[np.float32]:
-    """The columns as one dense matrix of finite numbers."""
+    """Return the columns as one dense matrix of finite numbers."""
     dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
     for place, name in enumerate(columns):
         dense[:, place] = _attribute(table.column(name), name, where)
@@ -115,42 +114,42 @@ def dense_of(table: pa.Table, columns: list[str], where: RowLocator) -> npt.NDAr
 
 
 class Contents:
-    """What decides whether a matrix is kept sparse, gathered from its rows in as many pieces as they come."""
+    """Statistics that decide whether a matrix is stored sparse; rows may be added in pieces."""
 
     def __init__(self, columns: int) -> None:
         self.columns, self.rows, self.nonzeros = columns, 0, 0
         self.sizes = np.zeros(columns, dtype=np.float32)
 
     def add(self, dense: npt.NDArray[np.float32]) -> None:
-        """Take some rows into account."""
+        """Add some rows."""
         self.rows += len(dense)
         self.nonzeros += int(np.count_nonzero(dense))
         self.sizes = np.maximum(self.sizes, np.abs(dense).max(axis=0, initial=0))
 
     def are_sparse(self) -> bool:
-        """Whether the matrix is mostly zero, wide and of one scale."""
+        """Return whether the matrix is wide, mostly zero and of one scale."""
         mostly_zero = self.nonzeros < SPARSE_BELOW * self.rows * self.columns
         return self.columns > SPARSE_COLUMNS and mostly_zero and self._are_of_one_scale()
 
     def _are_of_one_scale(self) -> bool:
-        """Whether columns are alike in size, as counts or TF-IDF are.
+        """Return whether the columns have similar magnitudes, as counts and TF-IDF have.
 
-        Sparse rows are scaled as a whole: beside an income of 50,000, a dozen ones would vanish. Dense columns
-        are scaled one by one.
+        Sparse rows are scaled as a whole, so ones would vanish beside an income of 50,000; dense columns are scaled
+        one by one.
         """
         sizes = self.sizes[self.sizes > 0]
         return bool(len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min())
 
 
 def are_sparse_rows(schema: pa.Schema, columns: list[str]) -> bool:
-    """Whether the attributes are two lists a row, the `columns` that are not zero and their `values`."""
+    """Return whether the attributes are two lists per row: the `columns` that are not zero, and their `values`."""
     return sorted(columns) == ["columns", "values"] and all(
         pa.types.is_list(schema.field(name).type) or pa.types.is_large_list(schema.field(name).type) for name in columns
     )
 
 
 def sparse_rows_of(table: pa.Table, where: RowLocator) -> sp.csr_array:
-    """The matrix of such rows, just wide enough for the largest column."""
+    """Return the matrix of such rows, as wide as the largest column requires."""
     columns, values = (_flat(table.column(name), name, where) for name in ("columns", "values"))
     if not (pa.types.is_integer(columns.type) and is_number(values.type)):
         raise InputError(
@@ -169,8 +168,8 @@ def sparse_rows_of(table: pa.Table, where: RowLocator) -> sp.csr_array:
     return sp.csr_array((numbers, places.astype(np.int64), ends), shape=shape)
 
 
-def _flat(column: Any, name: str, where: RowLocator) -> Any:
-    """All values of a column of lists."""
+def _flat(column: ArrowColumn, name: str, where: RowLocator) -> pa.Array:
+    """Return all values of a column of lists."""
     if column.null_count:
         raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
     flat = pc.list_flatten(column)
@@ -185,20 +184,20 @@ def _refuse_row(bad: npt.NDArray[np.bool_], where: RowLocator, wanted: str) -> N
         raise InputError(f"{where.row(int(np.flatnonzero(bad)[0]))}: wanted {wanted}")
 
 
-def _attribute(column: Any, name: str, where: RowLocator) -> npt.NDArray[np.float32]:
+def _attribute(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float32]:
     _check_number(column, name, where)
     return _finite(_numbers(column, name, where), name, where)
 
 
-def numbers_or_nan(column: Any, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
-    """(n,) the numbers of a column, NaN where one is missing; infinite ones raise."""
+def numbers_or_nan(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
+    """Return the (n,) numbers of a column, NaN for missing ones; InputError for infinite ones."""
     _check_number(column, name, where)
     values = np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(), np.float64)  # NaN for null
     _finite(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf), name, where)
     return values
 
 
-def _check_number(column: Any, name: str, where: RowLocator) -> None:
+def _check_number(column: ArrowColumn, name: str, where: RowLocator) -> None:
     if not (is_number(column.type) or pa.types.is_null(column.type)):
         raise InputError(
             f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
@@ -216,8 +215,8 @@ def _finite(values: npt.NDArray[np.float64], name: str, where: RowLocator) -> np
     return stored
 
 
-def _example(column: Any, where: RowLocator) -> str:
-    """The first value of a text column that is no number: one stray cell turns a whole column to text."""
+def _example(column: ArrowColumn, where: RowLocator) -> str:
+    """Return the first text that is not a number: a single such cell turns a whole column into text."""
     if not is_text(column.type):
         return ""
     for row, value in enumerate(column.to_pylist()):
@@ -227,7 +226,7 @@ def _example(column: Any, where: RowLocator) -> str:
 
 
 def label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Categories | None]:
-    """The categories of the columns `label` and `type`, where there."""
+    """Return the categories of the columns `label` and `type`, if the table has them."""
     label, kind = (
         Categories.of(table.column(name)) if name in table.column_names and name != key else None
         for name in ("label", "type")
@@ -236,7 +235,7 @@ def label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Catego
 
 
 def parses(text: str) -> bool:
-    """Whether a text can be read as a number."""
+    """Return whether a text can be read as a number."""
     try:
         float(text)
     except ValueError:

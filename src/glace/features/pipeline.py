@@ -1,7 +1,7 @@
-"""Numbers, categories and texts of one table to one attribute matrix, and new rows to the same columns.
+"""Numbers, categories and texts of a table to one attribute matrix, and new rows to the same columns.
 
-A pipeline is plain data: it is learned from the training table, travels with the model, and what it says is done to new
-rows exactly as it was done to those of the training.
+A pipeline is plain data: it is learned from the training table, stored with the model, and applied to new rows exactly
+as to those of the training.
 """
 
 import json
@@ -18,10 +18,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.errors import FormatError, InputError
-from glace.features.column_kinds import COLUMNS, Cells, Column, Matrix, Number, Sentence, Text
+from glace.features.column_kinds import COLUMNS, Cells, Column, Facts, Number, Sentence, Text
 from glace.features.columns import RowLocator
-from glace.features.frames import arrow_table, ordered
+from glace.features.frames import Frame, arrow_table, ordered
 from glace.features.text import TextVocabulary
+from glace.sparse import Matrix
 from glace.storage.container import Arrays, pack_strings
 
 DROP = "drop"
@@ -29,25 +30,25 @@ KINDS = (*COLUMNS, DROP)
 # Names of columns and of folders may hold equals signs, too.
 _NAME_AND_KIND = re.compile(rf"(.+?)=({'|'.join(KINDS)}|{Sentence.kind}:.+)", re.S)
 TEXT = "text"
-"""What the one column of a graph made of texts is called."""
+"""Name of the only column of a graph made from texts."""
 
 Kinds = Mapping[str, str]
-"""What columns of a table hold, by name: number, category, text, sentence:MODEL, or drop."""
+"""The kind of each column of a table: number, category, text, sentence:MODEL, or drop."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """What could not be told of the values of one column: how many are missing, and how many never seen before."""
+    """How many cells of one column are missing, and how many have a value that did not occur in training."""
 
     column: str
     missing: int
     unknown: int
     first_unknown: str | None = None
     first_row: int | None = None
-    """The first value that was never seen, and its row as people count."""
+    """The row of the first unknown value, counted from 1."""
 
     def line(self) -> str | None:
-        """It in words; nothing if all is known."""
+        """Return one line for users; None if all values are known."""
         unknown = f"{_values(self.unknown)} of {self.column!r} never seen in training (first: "
         unknown += f"{self.first_unknown!r:.60} in row {self.first_row})"
         missing = f"{self.missing:,}" if self.unknown else f"{_values(self.missing)} of {self.column!r}"
@@ -56,7 +57,7 @@ class Count:
 
 
 class Mixed(NamedTuple):
-    """The rows of a table by a pipeline: matrix (n, width), and what could not be told, column by column."""
+    """The (n, width) matrix of a table's rows, and for each column how many cells are missing or unknown."""
 
     matrix: Matrix
     counts: tuple[Count, ...]
@@ -64,9 +65,14 @@ class Mixed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FeaturePipeline:
-    """How each column of a table becomes columns of the attribute matrix, side by side in this order.
+    """How the columns of a table become the attribute matrix, side by side in this order.
 
-    `dropped` are columns of the training table that are no attributes, and may be there in new tables, too.
+    Parameters
+    ----------
+    columns
+        The columns that are used.
+    dropped
+        Names of columns that are ignored, in new tables too.
     """
 
     columns: tuple[Column, ...]
@@ -79,7 +85,7 @@ class FeaturePipeline:
 
     @classmethod
     def learn(cls, table: pa.Table, names: Sequence[str], kinds: Kinds, where: RowLocator) -> "FeaturePipeline":
-        """From the named columns of a table; those without a kind are numbers."""
+        """Learn a pipeline from the named columns of a table; those without a kind are numbers."""
         _check_kinds(names, kinds, where)
         used = [name for name in names if kinds.get(name) != DROP]
         if not used:
@@ -89,54 +95,54 @@ class FeaturePipeline:
 
     @classmethod
     def of_texts(cls, vocabulary: TextVocabulary) -> "FeaturePipeline":
-        """That of a graph made of texts alone."""
+        """Return the pipeline of a graph made from texts."""
         return cls((Text(TEXT, vocabulary),))
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """What the columns of the table are called."""
+        """Names of the columns of the table."""
         return tuple(column.name for column in self.columns)
 
     @property
     def worded(self) -> tuple[str, ...]:
-        """The columns that hold texts or names, which must not be read as numbers even if they look like that."""
+        """Columns of texts or categories, which must not be read as numbers even if they look like numbers."""
         return tuple(column.name for column in self.columns if not isinstance(column, Number))
 
     @property
     def width(self) -> int:
-        """How many columns the matrix has."""
+        """Number of columns of the matrix."""
         return sum(column.width for column in self.columns)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the matrix is CSR: if there are one-hot or TF-IDF columns."""
+        """Whether the matrix is CSR, which one-hot and TF-IDF columns require."""
         return any(column.sparse for column in self.columns)
 
     @property
     def vocabulary(self) -> TextVocabulary | None:
-        """The words, where all there is is one column of text."""
+        """The vocabulary of a pipeline whose only column is a text."""
         (first, *others) = self.columns
         return first.vocabulary if isinstance(first, Text) and not others else None
 
     def names(self) -> tuple[str, ...]:
-        """What the columns of the matrix are called, such as price, town=Bern, wares:bread."""
+        """Return the names of the columns of the matrix, such as price, town=Bern, wares:bread."""
         return tuple(name for column in self.columns for name in column.names())
 
     def lines(self) -> list[tuple[str, str]]:
-        """Each column of the table, and in words what becomes of it."""
+        """Return the name of each column of the table with a description of its encoding."""
         return [(column.name, _described(column)) for column in self.columns]
 
-    def matrix(self, frame: Any) -> Matrix:
-        """(n, width) float32 of the rows of a frame: CSR if `is_sparse`, else dense."""
+    def matrix(self, frame: Frame) -> Matrix:
+        """Return the (n, width) float32 matrix of a data frame: CSR if `is_sparse`, else dense."""
         return self.mixed(arrow_table(frame, "attributes"), RowLocator("attributes")).matrix
 
-    def counts(self, frame: Any) -> tuple[Count, ...]:
-        """What could not be told of the rows of a frame, for each column of the table."""
+    def counts(self, frame: Frame) -> tuple[Count, ...]:
+        """Return for each column how many cells of a data frame are missing or unknown."""
         table, where = arrow_table(frame, "attributes"), RowLocator("attributes")
         return tuple(_count(*each, where) for each in self._cells(table, where))
 
     def mixed(self, table: pa.Table, where: RowLocator) -> Mixed:
-        """The matrix of a table's rows, and what could not be told."""
+        """Return the matrix of a table's rows, and how many cells are missing or unknown."""
         cells = self._cells(table, where)
         counts = tuple(_count(*each, where) for each in cells)
         number = Counter(column.kind for column in self.columns)
@@ -147,27 +153,27 @@ class FeaturePipeline:
         return Mixed(_side_by_side(blocks, self.is_sparse), counts)
 
     def texts(self, table: pa.Table, where: RowLocator) -> list[str]:
-        """The texts of a table, of a pipeline that has nothing else."""
+        """Return the texts of a table; only for a pipeline whose only column is a text."""
         assert self.vocabulary is not None
         ((_, cells),) = self._cells(table, where)
         found: list[str] = cells.values
         return found
 
     def suits(self, names: Sequence[str]) -> bool:
-        """Whether a table with these columns is meant for it: a model of texts takes a matrix, too."""
+        """Return whether the pipeline applies to a table with these columns; a model of texts accepts a matrix, too."""
         return self.vocabulary is None or self.columns[0].name in names
 
     def chosen(self, table: pa.Table, key: str | None, where: RowLocator) -> pa.Table:
-        """The ids, if there are any, and the columns of the pipeline, which must be all there are."""
+        """Return the id column, if any, and the columns of the pipeline; other columns raise InputError."""
         kept = [name for name in table.column_names if name not in self.dropped]
         return ordered(table.select(kept), key, self.table_names, where)
 
     def same_as(self, other: "FeaturePipeline | None") -> bool:
-        """Whether the other one says the same."""
+        """Return whether the other pipeline is equal."""
         return other is not None and self.to_json() == other.to_json()
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data, to the last bit."""
+    def to_json(self) -> Facts:
+        """Return the pipeline as plain data, exactly."""
         return {"columns": [column.to_json() for column in self.columns], "dropped": list(self.dropped)}
 
     def to_arrays(self) -> Arrays:
@@ -178,13 +184,13 @@ class FeaturePipeline:
         return {"pipeline": self.to_bytes()}
 
     def to_bytes(self) -> npt.NDArray[np.uint8]:
-        """`to_json` as UTF-8."""
+        """Return `to_json` as UTF-8."""
         text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False)
         return np.frombuffer(text.encode(), np.uint8)
 
     @classmethod
     def from_bytes(cls, content: npt.NDArray[Any], width: int) -> "FeaturePipeline":
-        """Back from `to_bytes`, for a matrix of this width; damage raises `FormatError`."""
+        """Return the pipeline of `to_bytes`; FormatError if it is damaged or makes a matrix of another width."""
         try:
             facts = json.loads(content.astype(np.uint8).tobytes().decode())
             found = cls(
@@ -205,7 +211,7 @@ class FeaturePipeline:
 
 
 def parsed_columns(given: Sequence[str]) -> dict[str, str]:
-    """Kinds of columns as the command line gives them, NAME=KIND."""
+    """Return the kinds of columns that the command line gives as NAME=KIND."""
     found: dict[str, str] = {}
     for each in given:
         parts = _NAME_AND_KIND.fullmatch(each)
@@ -221,14 +227,14 @@ def parsed_columns(given: Sequence[str]) -> dict[str, str]:
 
 
 def worded_columns(kinds: Kinds | None, pipeline: FeaturePipeline | None) -> tuple[str, ...]:
-    """Columns that must be read as text, by a pipeline or before there is one."""
+    """Return the columns that must be read as text, by a pipeline or by the kinds given to learn one."""
     if pipeline is not None:
         return pipeline.worded
     return tuple(name for name, kind in (kinds or {}).items() if kind != Number.kind)
 
 
 def distinct_columns(pipeline: FeaturePipeline, rows: int) -> int:
-    """Columns of categories in which every one of several rows has a category of its own."""
+    """Return the number of category columns in which every row has its own category."""
     return sum(column.kind == "category" and column.width == rows > 1 for column in pipeline.columns)
 
 
@@ -248,15 +254,13 @@ def _check_kinds(names: Sequence[str], kinds: Kinds, where: RowLocator) -> None:
 
 def _learned(name: str, kind: str, table: pa.Table, where: RowLocator) -> Column:
     plain, _, model = kind.partition(":")
-    found: Column
-    if plain == Sentence.kind:
-        found = Sentence.learn(name, model)
-    else:
-        found = COLUMNS[plain].learn(name, table.column(name), where)
-    return found
+    column = COLUMNS[plain]
+    if issubclass(column, Sentence):
+        return column.learn(name, model)
+    return column.learn(name, table.column(name), where)
 
 
-def _named(facts: dict[str, Any]) -> dict[str, Any]:
+def _named(facts: Facts) -> Facts:
     if not isinstance(facts["name"], str):
         raise TypeError("the name of a column is no text")
     return facts

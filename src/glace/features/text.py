@@ -1,4 +1,4 @@
-"""Raw text to sparse attributes: TF-IDF over a vocabulary that is plain data and travels with the model."""
+"""Texts to sparse attributes: TF-IDF over a vocabulary that is plain data and is stored with the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 
-# Two characters or more, starting with a letter: numbers and lone letters carry no topic.
+# At least two characters, starting with a letter: numbers and single letters carry no topic.
 WORD = r"(?u)\b[^\W\d_][\w'+-]*\w\b"
 
 
 @dataclass(frozen=True, eq=False)
 class TextVocabulary:
-    """The D words a graph's texts are described by, and the inverse document frequency of each."""
+    """The D words of a vocabulary and the inverse document frequency of each."""
 
     words: tuple[str, ...]
     idf: npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ class TextVocabulary:
 
     @classmethod
     def learn(cls, texts: Sequence[str], min_count: int = 2) -> "TextVocabulary":
-        """The words in at least `min_count` of the texts, without English stop words, sorted."""
+        """Return the words that occur in at least `min_count` texts, without English stop words, sorted."""
         _check_texts(texts)
         vectorizer = _vectorizer(min_df=min_count)
         try:
@@ -43,14 +43,14 @@ class TextVocabulary:
         return len(self.words)
 
     def attributes(self, texts: Sequence[str]) -> sp.csr_array:
-        """(len(texts), D) TF-IDF rows of unit length; words outside the vocabulary do not count."""
+        """Return (len(texts), D) TF-IDF rows of unit length; words outside the vocabulary are ignored."""
         _check_texts(texts)
         if not len(texts):  # which sklearn refuses
             return sp.csr_array((0, len(self)), dtype=np.float32)
         return sp.csr_array(self._fitted.transform(texts), dtype=np.float32)
 
     def unknown_shares(self, texts: Sequence[str]) -> list[float]:
-        """The share of each text's words that are not in the vocabulary; 1 where there are no words at all."""
+        """Return the share of each text's words that are not in the vocabulary; 1 for a text without words."""
         _check_texts(texts)
         analyze, known = self._fitted.build_analyzer(), set(self.words)
         words = [analyze(text) for text in texts]

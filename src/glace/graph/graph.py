@@ -389,7 +389,7 @@ class Graph:
         order = np.argsort(self.ids.to_numpy(), kind="stable")
         return self.take(order), np.argsort(order)
 
-    def take(self, nodes: npt.NDArray[np.integer]) -> "Graph":
+    def take(self, nodes: npt.NDArray[np.integer] | Sequence[int]) -> "Graph":
         """Return the subgraph of some nodes.
 
         Parameters
@@ -402,18 +402,19 @@ class Graph:
         Graph
             These nodes and the edges among them, in memory.
         """
-        adjacency = sp.csr_array(self.adjacency[nodes][:, nodes])
+        chosen = np.asarray(nodes, dtype=np.int64)
+        adjacency = sp.csr_array(self.adjacency[chosen][:, chosen])
         adjacency.sort_indices()
-        attributes = self.node_attributes.take(nodes.astype(np.int64, copy=False))
+        attributes = self.node_attributes.take(chosen)
         for array in attributes.arrays():
             array.flags.writeable = False
         return replace(
             self,
             adjacency=read_only(narrowed(adjacency)),
             node_attributes=attributes,
-            ids=self.ids.take(nodes),
-            labels=self.labels.take(nodes) if self.labels else None,
-            node_types=self.node_types.take(nodes) if self.node_types else None,
+            ids=self.ids.take(chosen),
+            labels=self.labels.take(chosen) if self.labels else None,
+            node_types=self.node_types.take(chosen) if self.node_types else None,
             cleaning_report=CleaningReport(),
             mapped=None,
         )
