@@ -232,7 +232,7 @@ def test_what_kinds_do_not_go_with(tmp_path):
     with pytest.raises(InputError, match="kinds of columns need column names, but the file has none"):
         glace.read_tables(tmp_path / "edges.csv", tmp_path / "rows.svm", columns={}, header=False)
     SHOPS.to_csv(tmp_path / "shops.csv", index=False, header=False)
-    with pytest.raises(InputError, match="kinds of columns need column names, but the file has no header"):
+    with pytest.raises(InputError, match="kinds of columns need column names, but the file has none"):
         glace.read_tables(tmp_path / "edges.csv", tmp_path / "shops.csv", columns={"town": "text"}, header=False)
 
 
