@@ -98,6 +98,7 @@ def cases():
     rows = photo.by_type().types
     return {
         "sparse mlp": Case(sparse, "mlp", sparse.attributes),
+        "mlp object": Case(sparse, glace.MLP(layers=[16], activation="tanh"), sparse.attributes),
         "dense mlp": Case(dense, "mlp", dense.attributes),
         "deep sparse mlp": Case(sparse, "mlp:layers=16,activation=gelu,normalization=layer", sparse.attributes),
         "deep dense mlp": Case(

@@ -1,18 +1,16 @@
-"""The part of the loss that has most terms, and its gradient, in one round through memory."""
-
-from typing import Any
+"""The loss of the negatives and its gradient, in one pass over memory."""
 
 import numpy as np
 from numba import prange
 
-from glace.kernels.compile import compiled
+from glace.kernels.compile import BoolArray, FloatArray, IntArray, compiled
 
 BLOCK = 16
-"""Rows done by one thread at a time: room for what is made on the way is found once for all of them."""
+"""Rows that one thread processes at a time; it allocates its buffers once for all of them."""
 MOST_FACTORS = 64
-"""Numbers up to 2 that are multiplied before their logarithm is taken: float32 holds 2^127."""
+"""Factors up to 2 that are multiplied before the logarithm is taken: float32 holds 2^127."""
 LOG2_E, SMALLEST = np.float32(1.4426950408889634), np.float32(-126.0)
-# Taylor's coefficients of 2^f, ln(2)^k / k!; for |f| up to 1/2 the error is below 2e-7 of the value.
+# Taylor coefficients of 2^f, ln(2)^k / k!; for |f| up to 1/2 the relative error is below 2e-7.
 C1, C2, C3 = np.float32(0.6931471805599453), np.float32(0.2402265069591007), np.float32(0.05550410866482158)
 C4, C5, C6 = (
     np.float32(0.009618129107628477),
@@ -23,14 +21,14 @@ ZERO, HALF, ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 
 
 @compiled
-def log_sigmoids(odds: Any, allowed: Any, scale: Any, losses: Any) -> None:
-    """losses[m, b] = -scale * mean of log sigmoid(odds[m, b, k]) over the k that are allowed[b, k].
+def log_sigmoids(logit: FloatArray, allowed: BoolArray, scale: np.float32, losses: FloatArray) -> None:
+    """Set losses[m, b] to -scale * mean of log sigmoid(logit[m, b, k]) over the k that are allowed[b, k].
 
-    `odds` is (members, B, M) and gets the gradient of the losses in place of its values; a row without
-    anything allowed has loss and gradient 0. Logarithms are taken of products and exponentials by a polynomial: with
-    one library call for each of the terms, this would be a third of a step of training.
+    `logit` is (members, B, M) and is overwritten by the gradient of the losses; a row without an allowed entry has loss
+    and gradient 0. Logarithms are taken of products, and exponentials are computed by a polynomial: with one library
+    call per term, this would be a third of a training step.
     """
-    members, rows, width = odds.shape
+    members, rows, width = logit.shape
     for block in prange((members * rows + BLOCK - 1) // BLOCK):
         power, product, total = (
             np.empty(width, np.int32),
@@ -44,20 +42,20 @@ def log_sigmoids(odds: Any, allowed: Any, scale: Any, losses: Any) -> None:
             for k in range(width):
                 count += allowed[b, k]
             factor = scale / np.float32(max(count, 1))
-            _exponentials(odds[m, b], power, product)
+            _exponentials(logit[m, b], power, product)
             for k in range(width):
-                x, e = odds[m, b, k], product[k] * scaled[k]
-                far = x >= ZERO
+                x, e = logit[m, b, k], product[k] * scaled[k]
+                positive = x >= ZERO
                 product[k] = ONE + e if allowed[b, k] else ONE
-                total[k] = (ZERO if far else x) if allowed[b, k] else ZERO
+                total[k] = (ZERO if positive else x) if allowed[b, k] else ZERO
                 # d(-log sigmoid(x)) = -sigmoid(-x)
-                odds[m, b, k] = -factor * (e if far else ONE) / (ONE + e) if allowed[b, k] else ZERO
+                logit[m, b, k] = -factor * (e if positive else ONE) / (ONE + e) if allowed[b, k] else ZERO
             losses[m, b] = factor * (_log_of_product(product) - _sum(total))
 
 
 @compiled
-def _exponentials(x: Any, power: Any, rest: Any) -> None:
-    """exp(-|x|) = rest * the float32 whose bits are `power`; all are (M,)."""
+def _exponentials(x: FloatArray, power: IntArray, rest: FloatArray) -> None:
+    """Factor exp(-|x|) into `rest` and the float32 whose bits are `power`; all are (M,)."""
     for k in range(len(x)):
         z = max(-abs(x[k]) * LOG2_E, SMALLEST)
         whole = np.floor(z + HALF)
@@ -67,8 +65,8 @@ def _exponentials(x: Any, power: Any, rest: Any) -> None:
 
 
 @compiled
-def _log_of_product(factors: Any) -> Any:
-    """Sum of the logarithms of numbers from 1 to 2, which are overwritten: halves are multiplied, not one by one."""
+def _log_of_product(factors: FloatArray) -> np.float32:
+    """Return the sum of the logarithms of numbers from 1 to 2, which are overwritten: halves are multiplied."""
     length, depth = len(factors), 1
     while depth < MOST_FACTORS and length > 1:
         half = (length + 1) // 2
@@ -82,12 +80,12 @@ def _log_of_product(factors: Any) -> Any:
 
 
 @compiled
-def _sum(values: Any) -> Any:
-    """The sum of numbers, which are overwritten: halves are added, which is faster and loses fewer digits."""
+def _sum(values: FloatArray) -> np.float32:
+    """Return the sum of numbers, which are overwritten: adding halves is faster and loses fewer digits."""
     length = len(values)
     while length > 1:
         half = (length + 1) // 2
         for k in range(length - half):
             values[k] += values[k + half]
         length = half
-    return values[0]
+    return np.float32(values[0])

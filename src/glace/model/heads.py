@@ -1,4 +1,4 @@
-"""Heads: `hidden` numbers to a Gaussian, or to a point."""
+"""Heads: from hidden numbers to a Gaussian or a point."""
 
 import numpy as np
 import torch
@@ -9,12 +9,12 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.model.input_layers import xavier_uniform
 
 VARIANCE_FLOOR = 1e-2
-"""Added to every variance. ELU + 1 comes arbitrarily close to 0, and between close and very narrow Gaussians
-float32 loses the digits of KL in its dot-product form; see docs/concepts.md."""
+"""Added to every variance. ELU + 1 comes arbitrarily close to 0, and between close and very narrow Gaussians the
+dot-product form of KL loses its digits in float32; see docs/concepts.md."""
 
 
 class Linear(nn.Module):
-    """x W + b with W (width, out), Xavier-uniform from the given generator."""
+    """x W + b with W (width, out), initialized Xavier-uniform from the given generator."""
 
     def __init__(self, width: int, out: int, generator: np.random.Generator) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(R, out)."""
+        """Return (R, out)."""
         return torch.addmm(self.bias, x, self.weight)
 
 
@@ -35,17 +35,17 @@ class GaussianHead(nn.Module):
         self.variance = Linear(hidden, dim, generator)
 
     def forward(self, u: Tensor) -> Gaussian:
-        """One Gaussian per row of u."""
+        """Return one Gaussian per row of u."""
         return Gaussian(self.mean(u), (functional.elu(self.variance(u)) + 1) + VARIANCE_FLOOR)
 
 
 class PointHead(nn.Module):
-    """A point per node, the paper's LACE."""
+    """One point per node, as in the paper's LACE."""
 
     def __init__(self, hidden: int, dim: int, generator: np.random.Generator) -> None:
         super().__init__()
         self.mean = Linear(hidden, dim, generator)
 
     def forward(self, u: Tensor) -> Gaussian:
-        """One point per row of u."""
+        """Return one point per row of u."""
         return Gaussian(self.mean(u), None)

@@ -225,7 +225,7 @@ class PreparedBatch(NamedTuple):
 
 def input_mask(network: Network, sampler: EdgeSampler, batch: Batch, step: int) -> InputMask:
     """Return the dropout of this step; the ends of its positive edges are hidden from each other."""
-    config, generator = network.config, sampler.streams.numpy("veil", step)
+    config, generator = network.config, sampler.streams.numpy("input mask", step)
     pairs = np.column_stack([batch.anchors, batch.targets])
     return InputMask(int(generator.integers(2**62)), float(config.dropout), config.neighbor_dropout, pairs)
 
