@@ -264,7 +264,7 @@ def test_tables_are_no_embeddings(refused):
         "neighbors",
         "nodes.csv",
         "node 01",
-        match=r"nodes\.csv: a \.csv export is .* not read back; use \.parquet",
+        match=r"nodes\.csv: a \.csv export is .* cannot be read back; use \.parquet",
     )
 
 

@@ -379,8 +379,11 @@ def test_what_is_known_of_training_nodes_needs_no_module(tmp_path, capsys):
     case.model(max_steps=2).fit(case.graph).save(tmp_path / "m.glace")
     for command in (["info"], ["links", "-k", "2"]):
         assert run([command[0], str(tmp_path / "m.glace"), *command[1:]]) == 0
-    assert run(["embed", str(tmp_path / "m.glace"), "--attributes", "x.csv", "-o", str(tmp_path / "x.npz")]) == 2
-    assert "in Python" in capsys.readouterr().err
+    rows = "\n".join([",".join(["id", *(f"a{number}" for number in range(64))]), ",".join(["new", *["1"] * 64])])
+    (tmp_path / "x.csv").write_text(rows)
+    arguments = ["--attributes", str(tmp_path / "x.csv"), "-o", str(tmp_path / "x.npz")]
+    assert run(["embed", str(tmp_path / "m.glace"), *arguments]) == 2
+    assert "pass the module again in Python" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_module_of_the_user_is_not_trained_itself():
@@ -405,16 +408,14 @@ def test_a_run_does_not_go_on_with_another_module(tmp_path):
 def test_the_type_of_new_nodes_is_asked_for():
     case = CASES["two types"]
     model = case.model(max_steps=2).fit(case.graph)
-    with pytest.raises(
-        InputError, match="several types of nodes; say of which these are, by node_type .*: photo, word"
-    ):
+    with pytest.raises(InputError, match="node_type must be given, as the model has several node types: photo, word"):
         model.transform(case.rows)
-    with pytest.raises(InputError, match="no type 'video' with attributes of its own; there are photo, word"):
+    with pytest.raises(InputError, match="no node type 'video' with attributes of its own; its types are photo, word"):
         model.transform(case.rows, node_type="video")
-    with pytest.raises(InputError, match="fitted on 64 attributes, but these have 16"):
+    with pytest.raises(InputError, match="trained on 64 attributes, but these have 16"):
         model.transform(case.rows, node_type="word")
     untyped = CASES["dense mlp"]
-    with pytest.raises(InputError, match="no type 'word' with attributes of its own; its nodes have no types"):
+    with pytest.raises(InputError, match="no node type 'word' with attributes of its own; its nodes have no types"):
         untyped.model(max_steps=2).fit(untyped.graph).transform(untyped.rows, node_type="word")
 
 

@@ -104,7 +104,7 @@ def _required_modules(config: Config, encoder: "EncoderModules | None") -> "dict
             shown = f"{part.name}(...)" if name == "" else f"{{{name!r}: {part.name}(...)}}"
             raise InputError(
                 f"the model was trained with a custom encoder, {part.name}, whose code is not in the file; pass the "
-                f"module again, created as it was for training: glace.load(path, encoder={shown})"
+                f"module again in Python, created as it was for training: glace.load(path, encoder={shown})"
             )
         if type(module).__name__ != part.name:
             raise InputError(f"the model was trained with an encoder of class {part.name}, not {type(module).__name__}")
