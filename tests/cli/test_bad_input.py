@@ -425,7 +425,7 @@ def test_a_model_that_really_fails_in_the_middle(refused):
 
 
 def test_an_output_is_never_an_input(refused):
-    match = "it is also another file of this command; name a new one"
+    match = "it is also another file of this command; choose another name"
     refused("fit", "edges.csv", "-o", "edges.csv", match=match)
     refused("fit", *TABLES, "-o", "../work/nodes.csv", match=match)
     refused(*FIT, *TABLES, "--json", "out.glace", match=match)
@@ -507,7 +507,7 @@ COMMANDS = [
     (["explore", "people.glace", "--export", "x.html", "--layout", "y"], r"layout must be tsne or pca, not 'y'"),
     (["update", *TABLES, "--model", "people.glace"], r"missing option .*--output"),
     (["update", *TABLES, "--model", "people.glace", "-o", "people.glace"], r"it is also another file of this"),
-    (["update", *TABLES, "--model", "people.glace", "-o", "x.glace", "--stay", "-1"], r"stay must be a finite"),
+    (["update", *TABLES, "--model", "people.glace", "-o", "x.glace", "--drift-penalty", "-1"], r"-penalty must be a finite"),
     (["update", "numbered.csv", "--model", "people.glace", "-o", "x.glace"], r"fitted with attributes, but this"),
     (["export", "people.glace"], r"missing option .*--output.*; see 'glace export --help'"),
     (["fit", "imdb"], r"no dataset or file 'imdb'; datasets: wordnet-nouns, wordnet-kinds, wordnet, debian, acm"),
@@ -523,8 +523,8 @@ COMMANDS = [
     (["datasets", "build", "cora"], r"cora is not built but downloaded; run 'glace datasets get cora'"),
     (["datasets", "build", "debian", "--from", "."], r"no package list|Packages"),
     (["info", "cora"], r"cora is not on this machine .*run 'glace datasets get cora'"),
-    (["fit"], r"name one graph: a dataset, a file, or --edges FILE; nothing was given"),
-    (["info", "edges.csv", "--edges", "edges.csv"], r"name one graph: .*; both edges\.csv and --edges edges\.csv"),
+    (["fit"], r"name one graph: a dataset, a file, or --edges FILE, not nothing"),
+    (["info", "edges.csv", "--edges", "edges.csv"], r"name one graph: .*, not both edges\.csv and --edges edges\.csv"),
     (["fit", "cora", "--attributes", "nodes.csv"], r"go with a table of edges; leave it out"),
     (["fit", *TABLES, "--texts", "texts.csv"], r"give attributes or texts, not both"),
     (["info", "edges.csv", "--nodes-without-attributes", "empty"], r"--nodes-without-attributes goes with --attributes or --texts; leave it out"),
@@ -554,9 +554,9 @@ QUESTIONS = [
     (["neighbors", "people.glace", "node 01", "-k", "0"], r"k must be a whole number of at least 1, not 0"),
     (["neighbors", "people.glace", "node 01", "-k", "x"], r"'-k' must be a whole number, not 'x'"),
     (["score", "people.glace", "node 01", "zzz"], r"no node 'zzz'"),
-    (["score", "people.glace", "node 01"], r"give two node ids, or --pairs FILE .*; 1 ids came"),
-    (["score", "people.glace"], r"give two node ids, or --pairs FILE .*; 0 ids came"),
-    (["score", "people.glace", "a", "b", "--pairs", "edges.csv"], r"2 ids and --pairs edges\.csv came"),
+    (["score", "people.glace", "node 01"], r"give two node ids, or --pairs FILE .*, not 1 ids"),
+    (["score", "people.glace"], r"give two node ids, or --pairs FILE .*, not 0 ids"),
+    (["score", "people.glace", "a", "b", "--pairs", "edges.csv"], r"not 2 ids and --pairs edges\.csv"),
 ]
 
 
@@ -636,7 +636,7 @@ def break_down(*_, **__):
 def test_a_fault_of_our_own(refused, monkeypatch, place):
     monkeypatch.delenv("GLACE_DEBUG", raising=False)
     monkeypatch.setattr(place, break_down)
-    match = "a fault in glace: RuntimeError: first line second line; GLACE_DEBUG=1 shows where"
+    match = "a bug in glace: RuntimeError: first line second line; set GLACE_DEBUG=1 for the traceback"
     refused("export", "people.glace", "-o", "out.csv", match=match, code=1)
 
 

@@ -108,7 +108,7 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
         (["--limit", "0"], "--limit must be a number of hours above 0, not 0"),
         (["--limit", "nan"], "--limit must be a number of hours above 0, not nan"),
         (["--limit", "inf"], "--limit must be a number of hours above 0, not inf"),
-        (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+        (["--parallel-runs", "0"], "--parallel-runs must be at least 1, not 0"),
         (["table-2", "--split", "s.npz"], "--split is a split of one graph; name that one with --datasets"),
         (["--datasets", "dblp,cora-ml", "--split", "s.npz"], "--split is a split of one graph"),
     ],

@@ -71,7 +71,7 @@ def test_a_model_goes_on_with_more_nodes_of_a_type(glace, shop):
     items = pd.read_csv("items.csv")
     items.loc[len(items)] = [30, "red wine", None]
     items.to_csv("items.csv", index=False)
-    shown = glace("update", "--model", "m.glace", *FILES, "--directed", "-o", "n.glace", "--steps", "3")
+    shown = glace("update", "--model", "m.glace", *FILES, "--directed", "-o", "n.glace", "--max-steps", "3")
     assert "1 new nodes" in " ".join(shown.split()) or "new nodes 1" in " ".join(shown.split())
     assert "missing values of attributes, taken as unknown: 1" in shown
     assert len(load("n.glace").embedding) == 71
@@ -105,11 +105,11 @@ def test_hidden_nodes_of_both_types(glace, shop):
     [
         (
             [*FILES, "--attributes", "more.csv"],
-            "--attributes more.csv: of several, say of which type each is",
+            "--attributes more.csv: give several files as TYPE=FILE",
         ),
         (
             [*FILES, "--attributes", "user=x.csv"],
-            "--attributes is given twice for user; put them into one file",
+            "--attributes is given twice for user; join the files",
         ),
         (
             ["--edges", "user=bought.csv"],
@@ -121,7 +121,7 @@ def test_hidden_nodes_of_both_types(glace, shop):
         ),
         (
             [*FILES, "--column", "title=text"],
-            "a column of a type is given as TYPE:NAME=KIND, not 'title=text'",
+            "give the kind of a column of a node type as TYPE:NAME=KIND, not 'title=text'",
         ),
         ([*FILES, "--column", "shop:title=text"], "columns of type 'shop', which has no table of attributes"),
         ([*FILES, "--texts", "item=items.csv"], "give attributes or texts of type 'item', not both"),

@@ -91,7 +91,7 @@ BAD = [
     (["links", "MODEL", "--node-type", "verb"], "no type 'verb'; there are meaning, word"),
     (
         ["links", "MODEL", "n1", "--node-type", "meaning"],
-        "no edge leads from type 'meaning' to type 'meaning', so none",
+        "no edge leads from type 'meaning' to type 'meaning', so no such links",
     ),
     (["neighbors", "MODEL", "n1", "--node-type", "verb"], "no type 'verb'; there are meaning, word"),
     (

@@ -228,7 +228,7 @@ def test_a_new_node(browser, server, answers):
     opened.at("#text").clear()
     opened.at("#text").send_keys("gizmo flux")
     opened.at("#describe button").click()
-    opened.until(lambda: "100 % of what describes it was never seen" in opened.at("#placed").text)
+    opened.until(lambda: "100 % of its attributes were never seen" in opened.at("#placed").text)
     assert opened.errors() == []
 
 
@@ -289,6 +289,6 @@ def test_a_picture_of_it(browser, server, tmp_path):
 
 def test_a_page_of_too_many_nodes(answers, positions, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "MOST_NODES", 10)
-    with pytest.raises(InputError, match="holds at most 10 nodes, not 90; explore these with `glace explore`"):
+    with pytest.raises(InputError, match="holds at most 10 nodes, not 90; use `glace explore`"):
         page.export(answers, {}, tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []

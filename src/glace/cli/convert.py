@@ -1,32 +1,31 @@
-"""`glace convert`: a graph as a folder that is trained on without loading it."""
+"""`glace convert`: writes a graph as a folder that training maps into memory."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from glace.cli.arguments import Quiet, check_output_folder
+from glace.cli.arguments import Quiet, check_output_folder, takes
 from glace.cli.screen import Screen, in_bytes
-from glace.cli.source import GraphSource, takes_graph
+from glace.cli.source import SOURCE, GraphSource
 
 
-@takes_graph
+@takes(source=SOURCE)
 def convert(
     source: GraphSource,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The graph folder to write, by custom NAME.graph.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The graph folder to write, such as NAME.graph.")],
     quiet: Quiet = False,
 ) -> None:
-    """Write a graph as a folder of arrays that other commands map into memory instead of loading it.
+    """Write a graph as a folder of arrays that other commands map into memory instead of loading.
 
-    Tables of edges and attributes are read piece by piece, whatever their size. Texts, .npz files and datasets are
-    loaded first.
+    Numeric tables are streamed, so they may be larger than memory. Texts, .npz files and datasets are loaded first.
     """
     from glace.io.folder import MARK, size_of
 
     screen = Screen(quiet)
     check_output_folder(output, MARK, inputs=source.files())
-    with screen.stages() as tell:
-        graph = source.write(output, tell)
+    with screen.progress("reading") as report:
+        graph = source.write(output, lambda stage, share: report(share, stage=stage))
     screen.say(repr(graph))
     for line in graph.cleaning_report.lines():
         screen.say(f"  {line}")

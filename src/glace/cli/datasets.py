@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glace.cli.arguments import DataDir, Json, Quiet, check_outputs, write_record
-from glace.cli.screen import Screen, file_size
+from glace.cli.screen import Screen, download_listener, file_size
 
 if TYPE_CHECKING:
     from glace.graph.graph import Graph
@@ -57,8 +57,8 @@ def get(name: Name, data_dir: DataDir = None, quiet: Quiet = False) -> None:
     from glace import datasets
 
     screen = Screen(quiet)
-    with screen.transfer(name) as progress:
-        path = datasets.get(name, data_dir, progress)
+    with screen.progress(name) as report:
+        path = datasets.get(name, data_dir, download_listener(report))
     screen.say(f"{name} is in {path} ({file_size(path)})")
 
 
@@ -84,8 +84,8 @@ def build(
     screen, dataset = Screen(quiet), datasets.find(name)
     if dataset.kind != "downloaded":
         screen.say(f"building {name} ...")
-    with screen.transfer(dataset.name) as progress:
-        graph, path = datasets.build(name, source, output, data_dir, progress, screen.say)
+    with screen.progress(dataset.name) as report:
+        graph, path = datasets.build(name, source, output, data_dir, download_listener(report), screen.say)
     screen.say(repr(graph))
     if dataset.name == "acm":
         _compare(graph, screen)

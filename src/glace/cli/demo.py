@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glace.cli.arguments import Json, NJobs, Quiet, check_outputs, write_record
-from glace.cli.screen import Screen, in_words
+from glace.cli.screen import Screen, in_words, training_listener
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def demo(
     screen.say(f"wordnet-nouns: {graph!r}")
     known, held_out = glace.hold_out(graph, TEST_SHARE, glace.Streams(random_state).numpy("demo"))
     screen.say(f"{len(held_out.edges):,} edges are held out for the test; training on the rest")
-    with screen.training() as listener:
-        model.fit(known, listener=listener)
+    with screen.progress("training") as report:
+        model.fit(known, listener=training_listener(report))
     screen.say("chosen for this graph by trial: " + in_words(model.selection_.options))
     ours, raw = link_prediction(model.embedding_, held_out), attribute_prediction(known, held_out)
     screen.table(

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, Quiet, check_outputs, named_options, write_record
+from glace.cli.arguments import Json, Quiet, check_outputs, named_options, takes, write_record
 from glace.cli.screen import Screen, in_words
-from glace.cli.source import GraphSource, takes_graph
+from glace.cli.source import SOURCE, GraphSource
 
 SHOWN = ("auc", "ap", "auc_cosine", "ap_cosine", "auc_without_reversed", "ap_without_reversed", "silhouette")
 
 
-@takes_graph
+@takes(source=SOURCE)
 def evaluate(
     source: GraphSource,
     task: Annotated[

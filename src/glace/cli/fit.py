@@ -1,13 +1,22 @@
-"""`glace fit`: a graph in, a model file out."""
+"""`glace fit`: trains a model on a graph and writes it to a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, Quiet, check_outputs, named_options, parsed, with_options, write_record
-from glace.cli.screen import Screen, file_size, in_bytes, in_words
-from glace.cli.source import GraphSource, takes_graph
+from glace.cli.arguments import (
+    TRAINING_OPTIONS,
+    Json,
+    Quiet,
+    Values,
+    check_outputs,
+    named_options,
+    takes,
+    write_record,
+)
+from glace.cli.screen import Screen, file_size, in_bytes, in_words, training_listener
+from glace.cli.source import SOURCE, GraphSource
 from glace.config.config import STAGES, Config, RunConfig
 from glace.errors import InputError
 from glace.options import limits_of
@@ -17,43 +26,43 @@ if TYPE_CHECKING:
     from glace.graph.graph import Graph
 
 
-NEAR_CHANCE = 0.6
+LOW_AUC = 0.6
+"""A validation AUC below this gets a warning."""
 
 
-@takes_graph
-@with_options(*STAGES)
+@takes(source=SOURCE, options=TRAINING_OPTIONS)
 def fit(
     source: GraphSource,
+    options: Values,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path("model.glace"),
     method: Annotated[
         str,
         typer.Option(
-            help="glace: Gaussians at their best; glace-published: as in the paper; lace: points; line: edges only. "
-            "Or one of the others of `glace evaluate`, which write an embedding and no model."
+            help="glace: Gaussians with the best defaults; glace-published: as in the paper; lace: points; line: edges only. "
+            "Or another method of `glace evaluate`, which writes an embedding instead of a model."
         ),
     ] = "glace",
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of such another method; may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="An option of such another method. May be repeated."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUTPUT.checkpoint, if there is one.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Print memory and file sizes, then stop.")] = False,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Only print the expected memory and file sizes.")] = False,
     json: Json = None,
     quiet: Quiet = False,
-    **options: Any,
 ) -> None:
-    """Learn a Gaussian for every node of a graph and write a model file."""
+    """Train one Gaussian per node of a graph and write a model file."""
     from glace.config.methods import METHODS
     from glace.fitted.file import check_model_name
 
-    screen, given = Screen(quiet), parsed(options) | named_options(option or [])
+    screen, given = Screen(quiet), options | named_options(option or [])
     if method not in METHODS:
         if resume or estimate:
             known = ", ".join(METHODS)
-            raise InputError(f"--resume and --estimate go with {known}, not with {method}; leave them out")
+            raise InputError(f"--resume and --estimate apply to {known}, not to {method}; leave them out")
         check_outputs(output, json, inputs=source.files())
-        _embed_by_another(method, given, source, output, screen, json)
+        _fit_other_method(method, given, source, output, screen, json)
         return
     unknown = sorted(set(given) - {name for stage in STAGES for name in limits_of(stage)})
     if unknown:
@@ -61,7 +70,7 @@ def fit(
     config = METHODS[method].config(**given)
     config.model.resolved_dissimilarity(source.directed, METHODS[method].gaussian)
     if not checkpoint_seconds >= 0:
-        raise InputError(f"--checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
+        raise InputError(f"must be a number of at least 0, not {checkpoint_seconds}", option="checkpoint_seconds")
     check_outputs(output, json, inputs=source.files())
     check_model_name(output)
     found = source.load()
@@ -81,7 +90,7 @@ def fit(
         write_record(json, _record(model, found, source.name, values))
 
 
-def _embed_by_another(
+def _fit_other_method(
     name: str, options: dict[str, Any], source: GraphSource, output: Path, screen: Screen, json: Path | None
 ) -> None:
     from time import perf_counter
@@ -120,26 +129,26 @@ def _train(
     checkpoint = _checkpoint_of(output)
     if checkpoint.exists():
         screen.say(
-            f"going on from {checkpoint}"
+            f"continuing from {checkpoint}"
             if resume
-            else f"starting anew; {checkpoint}, which --resume would go on from, will be replaced"
+            else f"starting from the beginning and replacing {checkpoint}; use --resume to continue from it"
         )
     elif resume:
-        screen.say(f"there is no {checkpoint}: starting from the beginning")
+        screen.say(f"no {checkpoint}; starting from the beginning")
     try:
-        with screen.training() as listener:
+        with screen.progress("training") as report:
             return train(
                 graph,
                 config,
                 method=method,
-                listener=listener,
+                listener=training_listener(report),
                 checkpoint=checkpoint,
                 checkpoint_seconds=checkpoint_seconds,
                 resume=resume,
             )
     except KeyboardInterrupt:
         if checkpoint.exists():
-            screen.say(f"interrupted; --resume goes on from {checkpoint}")
+            screen.say(f"interrupted; use --resume to continue from {checkpoint}")
         raise
 
 
@@ -169,12 +178,12 @@ def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: st
     history, facts = model.history, {}
     if history.best:
         best = history.best
-        facts["held-out edges"] = f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (the best, at step {best.step:,}, is kept)"
-    if history.best and history.best.auc < NEAR_CHANCE:
-        facts["mind"] = "that is little better than chance (0.5): do the attributes have to do with the edges?"
+        facts["validation"] = f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (best model, at step {best.step:,})"
+    if history.best and history.best.auc < LOW_AUC:
+        facts["warning"] = "the AUC is close to chance (0.5); are the attributes related to the edges?"
     if model.selection.trials:
-        facts["chosen by trial"] = in_words(model.selection.options)
-    early = ", no better for a while" if history.since_best >= model.config.training.patience else ""
+        facts["selected by trials"] = in_words(model.selection.options)
+    early = ", stopped early" if history.since_best >= model.config.training.patience else ""
     trials = ", trials included" if model.selection.trials else f"  ({values['edges_per_second']:,} edges/s)"
     facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{early}{trials}"
     if values["peak_rss_mb"] is not None:

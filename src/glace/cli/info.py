@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glace.cli.arguments import Json, Quiet, check_outputs, write_record
+from glace.cli.arguments import Json, Quiet, check_outputs, takes, write_record
 from glace.cli.screen import Screen
-from glace.cli.source import GraphSource, takes_graph
+from glace.cli.source import SOURCE, GraphSource
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MODEL = ".glace"
 
 
-@takes_graph
+@takes(source=SOURCE)
 def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
     """Show the size of a graph and what was found in it; or, of a model file (.glace), what it was fitted on."""
     from glace.records import Record, provenance

@@ -51,14 +51,14 @@ def links(
     known = None if edges is None else _known(fitted, edges, no_header)
     if known is None and fitted.graph is None:
         raise InputError("the model keeps no edges, as its graph is too large; give the known edges with --edges FILE")
-    with screen.progress("searching") as progress:
+    with screen.progress("searching") as report:
         found = fitted.links(
             None if node is None else fitted.embedding.ids.parse(node),
             k,
             node_type=node_type,
             known=known,
             approximate=approximate,
-            progress=progress,
+            progress=report,
         )
     calibration = fitted.calibration
     show_pairs(found.to_arrow(), output, screen, "edges")

@@ -1,6 +1,5 @@
-"""The entry point: verbs, and what becomes of errors."""
+"""The entry point: the verbs, and how errors become messages and exit codes."""
 
-import contextlib
 import os
 import re
 import sys
@@ -29,13 +28,13 @@ from glace.cli import (
 )
 from glace.errors import GlaceError, InputError, TooLarge, TrainingDiverged
 
-# A paragraph is one line: typer keeps every line break of a help text.
+# One line per paragraph, because typer keeps all line breaks of a help text.
 HELP = (
     "One Gaussian per node of an attributed graph: a mean and a variance, from attributes and edges.\n\n"
     "A GRAPH is the name of a dataset (see `glace datasets list`), an .npz file in the Graph2Gauss layout, a folder "
-    "written by `glace convert`, or a table of edges (.csv, .tsv, .parquet). A graph with attributes or texts in "
-    "another table is given by --edges with --attributes or --texts.\n\n"
-    "Exit codes: 0 done, 1 a fault in glace, 2 bad input or usage, 3 training diverged, 4 too little memory, "
+    "written by `glace convert`, or a table of edges (.csv, .tsv, .parquet). For attributes or texts in another table, "
+    "use --edges with --attributes or --texts.\n\n"
+    "Exit codes: 0 success, 1 a bug in glace, 2 bad input or usage, 3 training diverged, 4 out of memory, "
     "130 interrupted."
 )
 
@@ -70,22 +69,21 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before the verb; the text of the help is HELP."""
+    """Options before the verb; HELP is the help text."""
 
 
 def main() -> None:
     """Run the command line and exit."""
     code = run(sys.argv[1:])
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # the reader left
-            stream.flush()
-    # Every file is written and synced by now. A short command was seen to abort on the orderly way out
-    # (exit code 134, 2 runs of 60, somewhere in a library's threads), and with torch loaded it takes its time.
-    os._exit(code)
+    try:
+        sys.stdout.flush()
+    except OSError:  # the reader is gone; without this, Python would complain about it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; every error becomes one line on standard error and an exit code."""
+    """Run one command and return its exit code; an error becomes one line on standard error."""
     try:
         code = app(list(arguments), prog_name="glace", standalone_mode=False)
     except TrainingDiverged as problem:
@@ -96,33 +94,33 @@ def run(arguments: Sequence[str]) -> int:
         return _say(_text(problem), 2)
     except KeyboardInterrupt:
         return _say("interrupted", 130)
-    except SystemExit as leaving:  # typer and rich, when the reader of the help left
+    except SystemExit as leaving:  # from typer and rich when the reader of the help text is gone
         return 0 if isinstance(leaving.__context__, BrokenPipeError) else int(leaving.code or 0)
     except Exception as problem:
         return _unexpected(problem)
-    # typer makes a number of an exit and of an interrupt.
+    # typer turns an exit and an interrupt into a number.
     return _say("interrupted", 130) if code == 130 else code or 0
 
 
 def _unexpected(problem: Exception) -> int:
-    """What typer raises, and faults of our own."""
-    if type(problem).__name__ == "NoArgsIsHelpError":  # the help has been printed
+    """The exit code for an error of typer, or for a bug."""
+    if type(problem).__name__ == "NoArgsIsHelpError":  # the help text has been printed
         return 0
     if hasattr(problem, "format_message"):
         return _say(_usage(problem), 2)
-    if type(problem).__name__ == "Abort":  # what an older typer makes of an interrupt
+    if type(problem).__name__ == "Abort":  # an interrupt in older versions of typer
         return _say("interrupted", 130)
     if hasattr(problem, "exit_code"):
         return int(problem.exit_code)
     if os.environ.get("GLACE_DEBUG"):
         raise problem
-    return _say(f"a fault in glace: {type(problem).__name__}: {problem}; GLACE_DEBUG=1 shows where", 1)
+    return _say(f"a bug in glace: {type(problem).__name__}: {problem}; set GLACE_DEBUG=1 for the traceback", 1)
 
 
 def _usage(problem: Exception) -> str:
-    """A usage error of typer's, with the value that came and where the help is that says what is wanted."""
+    """The message of a usage error of typer, with the value that was given and where to find help."""
     message = str(problem.format_message()).rstrip(".")  # type: ignore[attr-defined]
-    errors = getattr(problem.__cause__, "errors", None)  # pydantic's, which newer typers read values with
+    errors = getattr(problem.__cause__, "errors", None)  # of pydantic, with which newer versions of typer parse values
     option = re.match("Invalid value for (.*?):", message)
     if errors and option:
         wanted = {"int_parsing": "a whole number", "float_parsing": "a number"}

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from glace.gaussian.embedding import Embedding
 
 
+SHOWN = ("query", "id", "label", "type", "dissimilarity", "probability", "known")
+"""Columns on the screen, where space is short; the record has all."""
+
+
 def neighbors(
     model: AnyEmbedding,
     node: Annotated[str | None, typer.Argument(help="The id of a node.")] = None,
@@ -56,7 +60,7 @@ def neighbors(
         label=label,
         node_type=node_type,
     )
-    columns = [name for name in found.columns() if name != "query" or of is not None]
+    columns = [name for name in found.columns() if name in SHOWN and (name != "query" or of is not None)]
     rows = [[str(row[name]) if name in ("query", "id") else row[name] for name in columns] for row in found.rows()]
     Screen(quiet).table(columns, rows)
     if json:

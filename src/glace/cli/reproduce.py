@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glace.cli.arguments import DataDir, Quiet
-from glace.cli.screen import Screen, file_size
+from glace.cli.screen import Screen, download_listener, file_size
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ def reproduce(
     split: Annotated[
         Path | None, typer.Option(help="A given split of the edges (.npz); goes with one dataset.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Runs at a time. Seconds are comparable only with 1.")] = 1,
+    parallel_runs: Annotated[
+        int, typer.Option(help="Runs at the same time. Running times are comparable only with 1.")
+    ] = 1,
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
@@ -45,15 +47,16 @@ def reproduce(
     screen = Screen(quiet)
     names = list(EXPERIMENTS) if not what or what == ["all"] else what
     grid = runs(names, _listed("--datasets", datasets), _listed("--methods", methods), seeds, split)
-    _check_numbers(limit, jobs, split, grid)
+    _check_numbers(limit, parallel_runs, split, grid)
     check_folder(output)
     _check_at_hand(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
-    with screen.grid(len(grid)) as bar:
+    with screen.progress("runs") as report:
 
         def listener(finished: "FinishedRun") -> None:
-            bar(finished.done, _line(finished))
+            report(finished.done / len(grid), f"{finished.done} of {len(grid)}")
+            screen.say(_line(finished))
 
-        run_grid(grid, GridOptions(output, data_dir, limit * 3600, jobs), listener)
+        run_grid(grid, GridOptions(output, data_dir, limit * 3600, parallel_runs), listener)
     for path in (path for path in write_report(output) if path.suffix != ".png"):
         screen.say(f"wrote {path} ({file_size(path)})")
 
@@ -67,11 +70,11 @@ def _listed(flag: str, names: str | None) -> list[str] | None:
     return listed
 
 
-def _check_numbers(limit: float, jobs: int, split: Path | None, grid: "list[Run]") -> None:
+def _check_numbers(limit: float, parallel_runs: int, split: Path | None, grid: "list[Run]") -> None:
     if not 0 < limit < math.inf:
-        raise InputError(f"--limit must be a number of hours above 0, not {limit}")
-    if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, not {jobs}")
+        raise InputError(f"must be a number of hours above 0, not {limit}", option="limit")
+    if parallel_runs < 1:
+        raise InputError(f"must be at least 1, not {parallel_runs}", option="parallel_runs")
     if split is not None and len({run.dataset for run in grid}) != 1:
         raise InputError("--split is a split of one graph; name that one with --datasets")
 
@@ -88,8 +91,8 @@ def _check_at_hand(names: list[str], data_dir: Path | None, screen: Screen) -> N
         if dataset.kind == "bundled" or stored(dataset, data_dir):
             continue
         try:
-            with screen.transfer(name) as progress:
-                datasets.get(name, data_dir, progress)
+            with screen.progress(name) as report:
+                datasets.get(name, data_dir, download_listener(report))
         except GlaceError as problem:
             problems.append(f"{name}: {problem}")
     if problems:

@@ -1,18 +1,25 @@
-"""What the command line prints: lines, tables and a progress bar; nothing when quiet."""
+"""Output of the command line: lines, tables and a progress bar; nothing with --quiet."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from glace.fitted.history import Progress
+    from glace.fitted.history import Listener, Progress
+
+
+class Report(Protocol):
+    """Reports progress: the share done, None if unknown; a detail to show; and the name of the stage."""
+
+    def __call__(self, share: float | None, detail: str = ..., stage: str = ...) -> None:
+        """Show the progress."""
 
 
 class Screen:
-    """Standard output for people; results that other programs read go to files."""
+    """Standard output for people; results for other programs go to files."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -22,8 +29,8 @@ class Screen:
         """Print a line."""
         self.console.print(line, markup=False)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Print a table; numbers stand right-aligned."""
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Print a table; numbers are right-aligned."""
         from rich import box
         from rich.table import Table
 
@@ -36,86 +43,48 @@ class Screen:
             table.add_row(*row)
         self.console.print(table, markup=False)
 
-    def facts(self, facts: Iterable[tuple[str, Any]]) -> None:
-        """Print names and values, one a line."""
+    def facts(self, facts: Iterable[tuple[str, object]]) -> None:
+        """Print names and values, one per line."""
         pairs = list(facts)
         width = max((len(name) for name, _ in pairs), default=0)
         for name, value in pairs:
             self.say(f"  {name.replace('_', ' '):<{width}}  {_cell(value)}")
 
     @contextlib.contextmanager
-    def training(self) -> Iterator[Callable[["Progress"], None]]:
-        """A bar for a training run; gives the listener to pass to `fit`."""
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as Bars
-
-        text = TextColumn("{task.fields[figures]}")
-        parts = (TextColumn("{task.description:8}"), BarColumn(bar_width=12), text)
-        with Bars(*parts, console=self.console, disable=self.quiet, refresh_per_second=4) as bars:
-            task = bars.add_task("training", total=1.0, figures="")
-
-            def listen(progress: "Progress") -> None:
-                figures = _figures(progress)
-                bars.update(task, completed=progress.done, figures=figures, description=progress.stage)
-
-            yield listen
-            bars.update(task, completed=1.0)  # early stopping ends a run before its limit
-
-    @contextlib.contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[float], None]]:
-        """A bar for one long piece of work, gone when it is done; gives the callback that takes the share done."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        parts = (TextColumn(what), BarColumn(bar_width=24), TimeRemainingColumn())
-        with Progress(*parts, console=self.console, disable=self.quiet, transient=True) as bars:
-            task = bars.add_task(what, total=1.0)
-            yield lambda share: bars.update(task, completed=share)
-
-    @contextlib.contextmanager
-    def grid(self, total: int) -> Iterator[Callable[[int, str], None]]:
-        """A bar for many runs; gives the callback that takes how many are done and a line about the last."""
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        parts = (TextColumn("runs"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*parts, console=self.console, disable=self.quiet) as bars:
-            task = bars.add_task("runs", total=total)
-
-            def show(done: int, line: str) -> None:
-                bars.update(task, completed=done)
-                self.console.print(line, markup=False)
-
-            yield show
-            bars.update(task, completed=total)  # of a grid that was finished before
-
-    @contextlib.contextmanager
-    def stages(self) -> Iterator[Callable[[str, float], None]]:
-        """A bar for work in stages; gives the callback that takes a stage's name and the share of it that is done."""
+    def progress(self, what: str) -> Iterator[Report]:
+        """Show a progress bar on a terminal while work runs; gives the function to report progress with."""
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-        parts = (TextColumn("{task.description:10}"), BarColumn(bar_width=24), TaskProgressColumn())
-        with Progress(*parts, console=self.console, disable=self.quiet, refresh_per_second=4) as bars:
-            task = bars.add_task("reading", total=1.0)
-            yield lambda stage, share: bars.update(task, description=stage, completed=share)
-            bars.update(task, description="done", completed=1.0)
+        columns = (
+            TextColumn("{task.description:8}"),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[detail]}"),
+        )
+        bar = Progress(*columns, console=self.console, transient=True, refresh_per_second=4)
+        task = bar.add_task(what, total=None, detail="")
 
-    @contextlib.contextmanager
-    def transfer(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
-        """A bar for a download; gives the callback that takes received and total bytes."""
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
-        parts = (TextColumn(name), BarColumn(bar_width=24), DownloadColumn())
-        bars = Progress(*parts, console=self.console, disable=self.quiet)
-        task = bars.add_task(name, total=None)
-
-        def show(received: int, total: int | None) -> None:
-            bars.start()  # not before there is something to show: the file may be here already
-            bars.update(task, completed=received, total=total)
+        def report(share: float | None, detail: str = "", stage: str = what) -> None:
+            if self.console.is_terminal and not self.quiet:
+                bar.start()  # not earlier: the work may turn out to be done already
+            total = None if share is None else 1.0
+            bar.update(task, completed=share or 0.0, total=total, detail=detail, description=stage)
 
         try:
-            yield show
+            yield report
         finally:
-            if bars.live.is_started:
-                bars.stop()
+            if bar.live.is_started:
+                bar.stop()
+
+
+def training_listener(report: Report) -> "Listener":
+    """A listener for training that shows its progress."""
+    return lambda progress: report(progress.done, _figures(progress), progress.stage)
+
+
+def download_listener(report: Report) -> Callable[[int, int | None], None]:
+    """A listener for downloads, which takes the bytes received and, if known, in total."""
+    return lambda received, total: report(received / total if total else None, in_bytes(received))
 
 
 def _console(quiet: bool) -> "Console":
@@ -126,20 +95,20 @@ def _console(quiet: bool) -> "Console":
 
     class Patient(Console):
         def on_broken_pipe(self) -> None:
-            """The reader of our output left, as `head` does: print no more, but finish the work."""
+            """Finish the work without printing when the reader of the output, such as `head`, is gone."""
             self.quiet = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    return Patient(quiet=quiet, highlight=False, soft_wrap=True, emoji=False)  # n:dog is an id, no picture
+    return Patient(quiet=quiet, highlight=False, soft_wrap=True, emoji=False)  # n:dog is an id, not an emoji
 
 
 def file_size(path: str | Path) -> str:
-    """A file's size in words."""
+    """The size of a file, such as 1.2 MB."""
     return in_bytes(Path(path).stat().st_size)
 
 
 def in_bytes(count: float) -> str:
-    """A number of bytes in words, such as 1.2 MB."""
+    """A number of bytes, such as 1.2 MB."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -147,8 +116,8 @@ def in_bytes(count: float) -> str:
     raise AssertionError
 
 
-def in_words(options: dict[str, Any]) -> str:
-    """Options and their values in a line."""
+def in_words(options: Mapping[str, object]) -> str:
+    """Options and their values on one line."""
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())
 
 
@@ -158,7 +127,7 @@ def _figures(progress: "Progress") -> str:
     return f"step {progress.step:,}  loss {progress.loss:.3f}{auc}  {rate}"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -107,5 +107,5 @@ def _hosts(host: str, allowed: list[str] | None) -> list[str]:
 def _map(fitted: "FittedModel", model: Path, layout: str, n_jobs: int, screen: Screen) -> "Positions":
     from glace.server.map import map_of
 
-    with screen.progress(f"drawing the map of {len(fitted.embedding):,} nodes") as progress:
-        return map_of(fitted.embedding, model, layout, n_jobs=n_jobs, progress=progress)
+    with screen.progress(f"drawing the map of {len(fitted.embedding):,} nodes") as report:
+        return map_of(fitted.embedding, model, layout, n_jobs=n_jobs, progress=report)

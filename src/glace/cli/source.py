@@ -1,15 +1,13 @@
-"""Where a command's graph comes from: the arguments that name it, in one place for all verbs."""
+"""The options that name the graph of a command, in one place for all verbs."""
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from glace.cli.arguments import DataDir, NoHeader, declared
+from glace.cli.arguments import DataDir, Group, NoHeader, fields_as_options
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ _PANEL = "Graph"
 
 @dataclass(frozen=True)
 class GraphSource:
-    """The graph a command line names; `takes_graph` makes an argument of each field."""
+    """The graph that a command line names; each field is an option."""
 
     graph: Annotated[
         str | None,
@@ -30,8 +28,8 @@ class GraphSource:
         list[str] | None,
         typer.Option(
             metavar="[TYPE:TYPE=]FILE",
-            help="Table of edges: source, target and, if there, weight. Those between types of nodes with the types, "
-            "word:synset=FILE; may be repeated.",
+            help="Table of edges: source, target and, optionally, weight. Between node types: word:synset=FILE. May be "
+            "repeated.",
             rich_help_panel=_PANEL,
         ),
     ] = None
@@ -39,8 +37,8 @@ class GraphSource:
         list[str] | None,
         typer.Option(
             metavar="[TYPE=]FILE",
-            help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column. Repeated as "
-            "TYPE=FILE for types of nodes that have attributes of their own.",
+            help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column. For several "
+            "node types, repeat it as TYPE=FILE.",
             rich_help_panel=_PANEL,
         ),
     ] = None
@@ -48,7 +46,7 @@ class GraphSource:
         list[str] | None,
         typer.Option(
             metavar="[TYPE:]NAME=KIND",
-            help="What a column of attributes is: number, category, text, sentence:MODEL or drop; may be repeated.",
+            help="Kind of an attribute column: number, category, text, sentence:MODEL or drop. May be repeated.",
             rich_help_panel=_PANEL,
         ),
     ] = None
@@ -56,7 +54,7 @@ class GraphSource:
         list[str] | None,
         typer.Option(
             metavar="[TYPE=]FILE",
-            help="Table of texts in place of attributes: id, text.",
+            help="Table of texts instead of attributes: id, text.",
             rich_help_panel=_PANEL,
         ),
     ] = None
@@ -66,7 +64,7 @@ class GraphSource:
     nodes_without_attributes: Annotated[
         str,
         typer.Option(
-            help="Nodes that edges name but the table does not: `error`, or `empty` attributes.",
+            help="Nodes that edges name but no row describes: an `error`, or nodes with `empty` attributes.",
             rich_help_panel=_PANEL,
         ),
     ] = "error"
@@ -75,25 +73,26 @@ class GraphSource:
 
     @property
     def name(self) -> str:
-        """The graph in a word, for messages and records."""
+        """A short name of the graph for messages and records."""
         return str(self.graph or ", ".join(self.edges or []))
 
     def files(self) -> list[str | Path | None]:
-        """The files the graph is read from, which no output may replace."""
+        """The input files, which no output may replace."""
         listed = [*(self.edges or []), *(self.attributes or []), *(self.texts or [])]
         return [self.graph, *(_typed(each)[1] for each in listed)]
 
     def load(self, pipeline: Any = None) -> "Graph":
-        """Read the graph; an argument that would be ignored raises.
+        """Read the graph; raise if an option does not apply to it.
 
-        A `pipeline` is that of a model for mixed columns or, where types have attributes of their own, one for each.
+        `pipeline` is the feature pipeline of a model, or a dict of pipelines by node type, to apply instead of learning
+        one.
         """
         from glace import datasets
         from glace.io.read import read_graph, read_tables
 
         tables = self._checked_tables()
         if tables is not None:
-            columns = self._kinds(isinstance(tables.attributes, dict))
+            columns = self._column_kinds(isinstance(tables.attributes, dict))
             if isinstance(pipeline, dict):
                 pipeline = {name: each for name, each in pipeline.items() if name in (tables.attributes or {})}
             return read_tables(
@@ -111,27 +110,27 @@ class GraphSource:
         return read_graph(self.graph, directed=self.directed)
 
     def write(self, path: Path, progress: Callable[[str, float], None]) -> "Graph":
-        """Write the graph to a graph folder: tables of numbers in a stream, anything else by way of memory."""
+        """Write the graph to a graph folder: numeric tables are streamed, other graphs are loaded first."""
         from glace.io.convert import convert_tables
         from glace.io.folder import read_folder, write_folder
 
         tables = self._checked_tables()
-        by_way_of_memory = tables is None or tables.texts or self.column or tables.are_typed()
-        if tables is not None and not by_way_of_memory:
+        load_first = tables is None or tables.texts or self.column or tables.are_typed()
+        if tables is not None and not load_first:
             return convert_tables(tables.edges, path, tables.attributes, progress=progress, **self._reading())
         write_folder(self.load(), path)
         return read_folder(path)
 
     def _reading(self) -> dict[str, Any]:
-        """How tables are read."""
+        """Options of reading tables."""
         return {
             "directed": self.directed,
             "nodes_without_attributes": self.nodes_without_attributes,
             "header": not self.no_header,
         }
 
-    def _kinds(self, typed: bool) -> dict[str, Any] | None:
-        """What columns of attributes are, where that is said; by type, where these have attributes of their own."""
+    def _column_kinds(self, typed: bool) -> dict[str, Any] | None:
+        """The kinds of columns given by --column; by node type if the tables are."""
         from glace.features.pipeline import parsed_columns
 
         if not self.column:
@@ -142,7 +141,7 @@ class GraphSource:
         for each in self.column:
             name, colon, rest = each.partition(":")
             if not colon or "=" in name:
-                raise InputError(f"a column of a type is given as TYPE:NAME=KIND, not {each!r}")
+                raise InputError(f"give the kind of a column of a node type as TYPE:NAME=KIND, not {each!r}")
             found.setdefault(name, []).append(rest)
         return {name: parsed_columns(listed) for name, listed in found.items()}
 
@@ -151,7 +150,7 @@ class GraphSource:
         return (self.graph or "").replace("_", "-")
 
     def _checked_tables(self) -> "Tables | None":
-        """The tables, if the graph is given by some, after a look at all arguments."""
+        """The tables, if the graph is given by tables, after checking all options."""
         from glace import datasets
         from glace.io.table_arguments import check_choices, check_policy
 
@@ -163,17 +162,17 @@ class GraphSource:
         return tables
 
     def _tables(self) -> "Tables | None":
-        """The tables, if the graph is given by some."""
+        """The tables, if the graph is given by tables."""
         from glace.io.table_file import TABLES
 
         if (self.graph is None) == (not self.edges):
-            came = "nothing" if self.graph is None else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
-            raise InputError(f"name one graph: a dataset, a file, or --edges FILE; {came} was given")
+            given = "nothing" if self.graph is None else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
+            raise InputError(f"name one graph: a dataset, a file, or --edges FILE, not {given}")
         if self.graph is not None and not self.graph.lower().endswith(TABLES):
             return None
         edges = self.edges or [str(self.graph)]
-        given = (("--edges", edges), ("--attributes", self.attributes), ("--texts", self.texts))
-        return Tables(*(_by_type(listed or [], option) for option, listed in given))
+        options = (("--edges", edges), ("--attributes", self.attributes), ("--texts", self.texts))
+        return Tables(*(_by_type(listed or [], option) for option, listed in options))
 
     def _check_used(self, is_table: bool, is_dataset: bool) -> None:
         described = bool(self.attributes or self.texts)
@@ -190,19 +189,19 @@ class GraphSource:
 
 
 class Tables(NamedTuple):
-    """Files of tables: one of each, or none, or a dict of them by type of node."""
+    """Table files: one path, None, or a dict of paths by node type."""
 
     edges: Any
     attributes: Any
     texts: Any
 
     def are_typed(self) -> bool:
-        """Whether some are given by type."""
+        """Whether any is given by node type."""
         return any(isinstance(each, dict) for each in self)
 
 
 def _typed(text: str) -> tuple[str, Path]:
-    """The type and the file of TYPE=FILE; a file without a type has none."""
+    """Split TYPE=FILE; the type is "" if there is none."""
     name, equals, path = text.partition("=")
     if equals and name and path and not Path(text).exists():
         return name, Path(path)
@@ -210,33 +209,18 @@ def _typed(text: str) -> tuple[str, Path]:
 
 
 def _by_type(listed: Sequence[str], option: str) -> Any:
-    """The one file, nothing, or files by type."""
+    """One path, None, or paths by node type."""
     found = [_typed(each) for each in listed]
     if not found or (len(found) == 1 and found[0][0] == ""):
         return found[0][1] if found else None
     names = [name for name, _ in found]
     if "" in names:
-        raise InputError(f"{option} {listed[names.index('')]}: of several, say of which type each is, as TYPE=FILE")
+        raise InputError(f"{option} {listed[names.index('')]}: give several files as TYPE=FILE, with their node types")
     repeated = [name for place, name in enumerate(names) if name in names[:place]]
     if repeated:
-        raise InputError(f"{option} is given twice for {repeated[0]}; put them into one file")
+        raise InputError(f"{option} is given twice for {repeated[0]}; join the files")
     return dict(found)
 
 
-def takes_graph(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the arguments of a `GraphSource` in place of its first parameter, which gets the source."""
-    hints = get_type_hints(GraphSource, include_extras=True)
-    parameters = [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
-        for each in fields(GraphSource)
-    ]
-    signature = inspect.signature(function)
-    own = [each.replace(kind=each.KEYWORD_ONLY) for each in list(signature.parameters.values())[1:]]
-
-    @functools.wraps(function)
-    def command(**arguments: Any) -> Any:
-        source = GraphSource(**{each.name: arguments.pop(each.name) for each in parameters})
-        return function(source, **arguments)
-
-    before = [each for each in own if each.default is each.empty]  # arguments such as the TASK of `evaluate`
-    return declared(command, [*before, *parameters, *(each for each in own if each not in before)])
+SOURCE: Group = (GraphSource, fields_as_options(GraphSource))
+"""The options that name a graph; a command receives a `GraphSource`."""

@@ -1,34 +1,35 @@
-"""`glace update`: a model goes on with a graph that has changed."""
+"""`glace update`: continues training on a graph that has changed."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import Json, NJobs, Quiet, check_outputs, write_record
-from glace.cli.screen import Screen, file_size
-from glace.cli.source import GraphSource, takes_graph
+from glace.cli.arguments import Json, NJobs, Quiet, check_outputs, takes, write_record
+from glace.cli.screen import Screen, file_size, training_listener
+from glace.cli.source import SOURCE, GraphSource
 from glace.errors import InputError
 
 if TYPE_CHECKING:
+    from glace.features.pipeline import FeaturePipeline
     from glace.fitted.model import FittedModel
 
 
-@takes_graph
+@takes(source=SOURCE)
 def update(
     source: GraphSource,
-    model: Annotated[Path, typer.Option(help="The model file to go on from, which stays as it is.")],
+    model: Annotated[Path, typer.Option(help="The model file to start from; it is not changed.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
-    stay: Annotated[float, typer.Option(help="Weight of the penalty for old nodes that move; 0 is none.")] = 0.1,
-    steps: Annotated[int | None, typer.Option(help="Steps; by default a tenth of those of a fit.")] = None,
+    drift_penalty: Annotated[float, typer.Option(help="Weight of the penalty on moving old nodes; 0 is none.")] = 0.1,
+    max_steps: Annotated[int | None, typer.Option(help="Training steps; by default a tenth of those of a fit.")] = None,
     n_jobs: NJobs = 1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with a fitted model on a graph with new nodes, edges or attributes; old Gaussians stay near.
+    """Continue training a model on a graph with new nodes, edges or attributes, keeping old Gaussians in place.
 
-    The graph is whole: what is not in it any more is gone.
+    Give the whole graph: nodes that are no longer in it are removed from the model.
     """
     from glace.fitted.file import check_model_name
     from glace.fitted.model import load
@@ -39,19 +40,26 @@ def update(
     check_outputs(output, json, inputs=[model, *source.files()])
     check_model_name(output)
     screen, fitted = Screen(quiet), load(model)
-    graph = source.load(_recipe_for(source, fitted))
+    graph = source.load(_pipelines(source, fitted))
     screen.say(repr(graph))
     for line in graph.cleaning_report.lines():
         screen.say(f"  {line}")
-    with screen.training() as listener:
-        updated = update_model(fitted, graph, drift_penalty=stay, max_steps=steps, n_jobs=n_jobs, listener=listener)
+    with screen.progress("training") as report:
+        updated = update_model(
+            fitted,
+            graph,
+            drift_penalty=drift_penalty,
+            max_steps=max_steps,
+            n_jobs=n_jobs,
+            listener=training_listener(report),
+        )
     updated.save(output)
     found = compare(fitted, updated)
     screen.facts(
         {
-            "new nodes": f"{found.new_nodes:,}" + (f"; gone: {found.removed_nodes:,}" if found.removed_nodes else ""),
+            "new nodes": f"{found.new_nodes:,}" + (f"; removed: {found.removed_nodes:,}" if found.removed_nodes else ""),
             "new attributes": found.new_attributes,
-            "old nodes": f"kept {100 * found.kept_neighbors:.0f} % of their ten nearest; moved by "
+            "old nodes": f"kept {100 * found.kept_neighbors:.0f} % of their ten nearest neighbours; moved by "
             f"{found.drift_median:.2f} (median), {found.drift_90:.2f} (90th percentile)",
             "training": f"{updated.history.step:,} steps in {updated.history.seconds:.1f} s",
         }.items()
@@ -63,13 +71,13 @@ def update(
         write_record(json, Record("update", values, facts))
 
 
-def _recipe_for(source: GraphSource, model: "FittedModel") -> Any:
-    """Those of mixed columns, which a model knows; texts are aligned word by word instead."""
+def _pipelines(source: GraphSource, model: "FittedModel") -> "FeaturePipeline | dict[str, FeaturePipeline] | None":
+    """The pipelines of the model's mixed columns; texts are aligned word by word instead."""
     mixed = {
-        part.name: part.pipeline
-        for part in model.node_types
-        if part.pipeline is not None and part.pipeline.vocabulary is None
+        each.name: each.pipeline
+        for each in model.node_types
+        if each.pipeline is not None and each.pipeline.vocabulary is None
     }
     if mixed and source.column:
-        raise InputError("the model knows what its columns are; leave --column out")
+        raise InputError("the model knows the kinds of its columns; leave --column out")
     return mixed.get("", mixed or None)

@@ -106,7 +106,7 @@ def hold_out(
     count = int(around.nnz) // 2
     wanted = min(round(fraction * count), count if max_edges is None else max_edges)
     removed, removable = RemovablePairs(around, generator, allocate).draw(wanted)
-    check_enough([fraction], [wanted], count, removable, "another share, or none (validation_fraction=0)")
+    check_enough([fraction], [wanted], count, removable, "another share, or none")
     both = np.concatenate([removed, removed[:, ::-1]])
     edges = both[graph.has_edges(both)] if graph.directed else removed
     return _without_pairs(graph, removed), HeldOut(edges, sample_non_edges(graph, len(edges), generator))
@@ -129,7 +129,8 @@ def check_enough(fractions: Sequence[float], wanted: Sequence[int], pairs: int, 
     if min(wanted) < 1 or sum(wanted) > removable:
         raise InputError(
             f"cannot hold out {_sum_of(fractions, '.0%')} of {pairs:,} edges ({_sum_of(wanted, ',')}): while "
-            f"every node keeps an edge, {removable:,} can go and at least 1 must; hold out {remedy}"
+            f"every node keeps an edge, {removable:,} can go and at least 1 must; hold out {remedy}",
+            hint=("validation_fraction", 0) if len(fractions) == 1 else None,
         )
 
 

@@ -50,7 +50,7 @@ def export(answers: Answers, drawn: dict[str, Any], path: Path) -> None:
     if len(answers.embedding) > MOST_NODES:
         raise InputError(
             f"a standalone page holds at most {MOST_NODES:,} nodes, not {len(answers.embedding):,}; "
-            "use `glace explore` without --export"
+            "use `glace explore` without a file"
         )
     # Inside a script element, text must not look like the end of it or the start of another.
     data = json.dumps({**drawn, **_all_answers(answers)}, separators=(",", ":")).replace("<", "\\u003c")
