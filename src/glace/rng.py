@@ -37,7 +37,7 @@ class Streams:
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool) or self.seed < 0:
-            raise InputError(f"seed must be a whole number of at least 0, not {self.seed!r}")
+            raise InputError(f"must be a whole number of at least 0, not {self.seed!r}", option="seed")
 
     def numpy(self, purpose: str, item: int = 0) -> np.random.Generator:
         """Return a new generator.

@@ -84,7 +84,7 @@ def test_points_are_judged_by_the_cosine_too(glace, graph):
 
 def test_what_was_chosen_by_trial_is_told(glace, graph):
     shown = glace("evaluate", "link-prediction", "graph.npz", *options(*FAST))
-    assert re.search(r"chosen by trial: neighbor features (mean|none), dropout .*, offset ", shown)
+    assert re.search(r"selected by trials: neighbor features (mean|none), dropout .*, offset ", shown)
 
 
 def test_a_given_split_and_a_hidden_share(glace, graph, folder):
@@ -126,9 +126,9 @@ def refused(folder, capsys):
         (["convergence", "--method", "vgae"], "vgae keeps no record of its training"),
         (["induction", "--option", "depth=3"], "glace has no option 'depth'; it has dim, hidden, "),
         (["induction", "--option", "dim=none"], "--dim must be a whole number of at least 1, not 'none'"),
-        (["induction", "--option", "dim"], "an option of a method is given as NAME=VALUE, not 'dim'"),
+        (["induction", "--option", "dim"], "give an option of a method as NAME=VALUE, not 'dim'"),
         (["induction", "--option", "random_state=3"], "the random state is that of the evaluation"),
-        (["induction", "--option", "=3"], "given as NAME=VALUE, not '=3'"),
+        (["induction", "--option", "=3"], "as NAME=VALUE, not '=3'"),
         (["induction", "--seed", "-1"], "--seed must be a whole number of at least 0, not -1"),
         (["induction", "--split", "x.npz"], "a split goes with link-prediction and .*, not with induction"),
         (["uncertainty", "--hidden-share", "0.1"], "a share of hidden nodes goes with induction, not with unc"),
@@ -143,7 +143,7 @@ def test_what_cannot_be_is_refused(refused, graph, arguments, match):
 
 
 def test_a_task_without_a_graph_and_a_graph_without_labels(refused):
-    refused("evaluate", "induction", match="name one graph: a dataset, a file, or --edges FILE; nothing was given")
+    refused("evaluate", "induction", match="name one graph: a dataset, a file, or --edges FILE, not nothing")
     refused("evaluate", match="missing argument 'TASK'")
     graph = ["--edges", "edges.csv", "--attributes", "nodes.csv", "--method", "attributes"]
     refused("evaluate", "visualization", *graph, match="the task needs labels, but the graph has none")
@@ -213,9 +213,9 @@ def test_line_and_the_published_glace_have_model_files(glace, graph):
 
 def test_fit_tells_what_it_chose(glace, graph):
     small = ["--dim", "4", "--hidden", "8", "--max-steps", "20"]
-    assert "chosen by trial" in glace("fit", "graph.npz", *small, "-o", "m.glace")
+    assert "selected by trials" in glace("fit", "graph.npz", *small, "-o", "m.glace")
     assert set(load("m.glace").selection.options) == {"neighbors", "dropout", "offset"}
-    assert "chosen by trial" not in glace("fit", "graph.npz", *small, "--method", "lace", "-o", "m.glace")
+    assert "selected by trials" not in glace("fit", "graph.npz", *small, "--method", "lace", "-o", "m.glace")
 
 
 @pytest.mark.parametrize(

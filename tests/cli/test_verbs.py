@@ -215,15 +215,15 @@ def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interrupted_run_is_resumed_to_the_same_bytes(glace, folder, capsys):
     glace(*FIT, "-o", "whole.glace")
     command = [*FIT, "-o", "m.glace", "--checkpoint-seconds", "0"]
-    assert "there is no m.glace.checkpoint: starting from the beginning" in glace(*command, "--resume")
+    assert "no m.glace.checkpoint; starting from the beginning" in glace(*command, "--resume")
     with pytest.MonkeyPatch.context() as patch:
         stop_at(9, patch)
         assert main.run(command) == 130
     printed = capsys.readouterr()
     assert printed.err == "error: interrupted\n"
-    assert "interrupted; --resume goes on from m.glace.checkpoint" in printed.out
+    assert "interrupted; use --resume to continue from m.glace.checkpoint" in printed.out
     assert (folder / "m.glace.checkpoint").exists()
-    assert "going on from m.glace.checkpoint" in glace(*command, "--resume")
+    assert "continuing from m.glace.checkpoint" in glace(*command, "--resume")
     assert (folder / "m.glace").read_bytes() == (folder / "whole.glace").read_bytes()
     assert not (folder / "m.glace.checkpoint").exists()
 
@@ -233,7 +233,7 @@ def test_a_left_checkpoint_is_mentioned(glace, folder, capsys):
     with pytest.MonkeyPatch.context() as patch:
         stop_at(3, patch)
         main.run(command)
-    assert "m.glace.checkpoint, which --resume would go on from, will be replaced" in glace(*command)
+    assert "replacing m.glace.checkpoint; use --resume to continue from it" in glace(*command)
 
 
 # The same in, the same out
@@ -585,7 +585,6 @@ def test_datasets_build_acm_beside_the_paper(glace, folder, tmp_path):
     (folder / "cites.txt").write_text(CITATIONS)
     shown = glace("datasets", "build", "acm", "--from", "cites.txt")
     assert "32 records: 2 papers without an abstract and 3 without a link" in shown
-    size = (folder / "cites.txt").stat().st_size / 1000
     rows = re.findall(r"^ *(nodes|edges|attributes) +([\d,]+) +([\d,]+) *$", shown, flags=re.M)
     graph = datasets.load("acm", directed=True)
     assert rows == [

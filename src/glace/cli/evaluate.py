@@ -54,7 +54,7 @@ def _show(values: dict[str, Any], screen: Screen) -> None:
     screen.say(f"{values['task']}, {values['method']}, seed {values['seed']}")
     screen.facts((name, values[name]) for name in SHOWN if name in values)
     if values.get("choice", {}).get("trials"):
-        screen.say("  chosen by trial: " + in_words(values["choice"]["options"]))
+        screen.say("  selected by trials: " + in_words(values["choice"]["options"]))
     if "micro_f1" in values:
         rows = [
             (f"{float(share):.0%}", values["micro_f1"][share], values["macro_f1"][share])

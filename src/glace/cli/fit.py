@@ -38,8 +38,8 @@ def fit(
     method: Annotated[
         str,
         typer.Option(
-            help="glace: Gaussians with the best defaults; glace-published: as in the paper; lace: points; line: edges only. "
-            "Or another method of `glace evaluate`, which writes an embedding instead of a model."
+            help="glace: Gaussians with the best defaults; glace-published: as in the paper; lace: points; line: edges "
+            "only. Or another method of `glace evaluate`, which writes an embedding instead of a model."
         ),
     ] = "glace",
     option: Annotated[
@@ -48,7 +48,9 @@ def fit(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Only print the expected memory and file sizes.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only print the expected sizes.")
+    ] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

@@ -57,7 +57,8 @@ def update(
     found = compare(fitted, updated)
     screen.facts(
         {
-            "new nodes": f"{found.new_nodes:,}" + (f"; removed: {found.removed_nodes:,}" if found.removed_nodes else ""),
+            "new nodes": f"{found.new_nodes:,}"
+            + (f"; removed: {found.removed_nodes:,}" if found.removed_nodes else ""),
             "new attributes": found.new_attributes,
             "old nodes": f"kept {100 * found.kept_neighbors:.0f} % of their ten nearest neighbours; moved by "
             f"{found.drift_median:.2f} (median), {found.drift_90:.2f} (90th percentile)",
