@@ -214,7 +214,7 @@ def test_line_and_the_published_glace_have_model_files(glace, graph):
 def test_fit_tells_what_it_chose(glace, graph):
     small = ["--dim", "4", "--hidden", "8", "--max-steps", "20"]
     assert "selected by trials" in glace("fit", "graph.npz", *small, "-o", "m.glace")
-    assert set(load("m.glace").selection.options) == {"neighbors", "dropout", "offset"}
+    assert set(load("m.glace").selection.options) == {"neighbor_features", "dropout", "offset"}
     assert "selected by trials" not in glace("fit", "graph.npz", *small, "--method", "lace", "-o", "m.glace")
 
 
@@ -223,10 +223,10 @@ def test_fit_tells_what_it_chose(glace, graph):
     [
         (["--method", "node2vec", "-o", "m.glace"], r"m\.glace.*\.parquet"),
         (["--method", "node2vec", "-o", "x.npz", "--hidden", "8"], "node2vec has no option 'hidden'; it has dim, "),
-        (["--method", "node2vec", "-o", "x.npz", "--estimate"], "--resume and --estimate go with glace, .*, not with"),
-        (["--method", "node2vec", "-o", "x.npz", "--resume"], "--resume and --estimate go with glace, .*; leave"),
+        (["--method", "node2vec", "-o", "x.npz", "--estimate"], "--resume and --estimate apply to glace, .*, not to"),
+        (["--method", "node2vec", "-o", "x.npz", "--resume"], "--resume and --estimate apply to glace, .*; leave"),
         (["--method", "node2vec", "-o", "x.npz", "--option", "random_state=x"], "--random-state must be a whole number"),
-        (["--method", "lace", "-o", "x.parquet"], r"a model file cannot be called x\.parquet"),
+        (["--method", "lace", "-o", "x.parquet"], r"a model file cannot be named x\.parquet"),
         (["--method", "lace", "--option", "walks=3"], "lace has no option 'walks'; see 'glace fit --help'"),
         (["--option", "walks"], "given as NAME=VALUE, not 'walks'"),
     ],
