@@ -324,7 +324,7 @@ class FittedModel:
         file.save(self, path, embedding)
 
     def _threads(self, n_jobs: int | None) -> int:
-        return self.config.run.n_jobs if n_jobs is None else n_jobs
+        return (self.config if n_jobs is None else self.config.replace(n_jobs=n_jobs)).run.n_jobs
 
 
 def load(path: str | Path, encoder: "EncoderModules | None" = None) -> FittedModel:
