@@ -84,7 +84,7 @@ def test_new_nodes_by_attributes_and_by_names():
     assert by_numbers[0]["mean"] == by_names[0]["mean"] == model.transform(np.ones((1, 2), np.float32)).mean[0].tolist()
     with pytest.raises(InputError, match="no attribute is called 'z'"):
         asked.embed(names=[["z"]])
-    with pytest.raises(InputError, match="fitted on 2 attributes, but these have 3"):
+    with pytest.raises(InputError, match="trained on 2 attributes, but these have 3"):
         asked.embed(attributes=[[1, 2, 3]])
     with pytest.raises(InputError, match="all rows of attributes need the same width, not 1, 2"):
         asked.embed(attributes=[[1, 2], [3]])
