@@ -90,7 +90,7 @@ def test_new_nodes_by_attributes_and_by_names():
         asked.embed(attributes=[[1, 2], [3]])
     with pytest.raises(InputError, match="was not trained on texts"):
         asked.embed(texts=["x"])
-    bare = Answers(glace.LINE(dim=4, max_steps=2, validation_fraction=0.0).fit(glace.from_tables(edges)))
+    bare = Answers(glace.LINE(dim=4, max_steps=2, validation_fraction=0.0).fit(glace.from_tables(edges)).model_)
     assert bare.facts()["takes"] is None
     with pytest.raises(InputError, match="the model's attributes have no names"):
         bare.embed(names=[["x"]])
@@ -104,7 +104,11 @@ def test_completion(answers):
 
 
 def test_completion_of_numbers():
-    model = glace.LINE(dim=2, max_steps=1, validation_fraction=0.0).fit(glace.from_arrays([[0, 1], [1, 12], [12, 21]]))
+    model = (
+        glace.LINE(dim=2, max_steps=1, validation_fraction=0.0)
+        .fit(glace.from_arrays([[0, 1], [1, 12], [12, 21]]))
+        .model_
+    )
     assert Answers(model).complete("1", 3) == ["1", "10", "11"], "as text, which no reader of JSON rounds"
 
 
