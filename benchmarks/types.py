@@ -19,8 +19,7 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.splits import Induction, Split, hide_nodes, split_edges
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.non_edges import sample_non_edges
-from glace.graph.split import HeldOut
+from glace.graph.split import HeldOut, sample_non_edges
 from glace.rng import Streams
 
 HIDDEN = 0.1

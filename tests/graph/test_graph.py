@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from glace.categories import Categories
 from glace.errors import InputError
 from glace.graph.arrays import from_arrays
-from glace.graph.attributes import checked_matrix
 from glace.graph.graph import CleaningReport, Graph, build
-from glace.graph.node_types import NodeType
+from glace.graph.node_types import NodeType, checked_matrix
 from glace.ids import NodeIds
 
 PAIRS = np.array([[0, 1], [1, 2], [2, 1], [0, 1], [3, 3]])

@@ -9,8 +9,7 @@ import glace
 from glace import blocks, sparse
 from glace.errors import InputError
 from glace.graph import split
-from glace.graph.non_edges import distinct_pairs, hidden_non_edges, sample_non_edges
-from glace.graph.split import HeldOut, hold_out, without_edges
+from glace.graph.split import HeldOut, distinct_pairs, hidden_non_edges, hold_out, sample_non_edges, without_edges
 from glace.io.folder import read_folder, write_folder
 from glace.storage import mapped as disk
 

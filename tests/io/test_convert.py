@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glace.errors import InputError
-from glace.io import spill, svmlight, table_file, text_file
+from glace.io import spill, table_file
 from glace.io.convert import convert_tables
 from glace.io.folder import read_folder, write_folder
 from glace.io.read import read_tables
@@ -24,8 +24,8 @@ def small_pieces():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spill, "RECORDS", 3)
         patch.setattr(table_file, "PIECE_NUMBERS", 12)
-        patch.setattr(svmlight, "PIECE_BYTES", 20)
-        patch.setattr(text_file, "PIECE_BYTES", 400)
+        patch.setattr(table_file, "SVMLIGHT_BYTES", 20)
+        patch.setattr(table_file, "PIECE_BYTES", 400)
         yield
 
 

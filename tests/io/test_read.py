@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from glace.errors import GlaceError, InputError
 from glace.graph.graph import Graph
 from glace.ids import NodeIds
-from glace.io import text_file
+from glace.io import table_file
 from glace.io.npz import write_npz
 from glace.io.read import read_graph, read_pairs, read_rows, read_tables
 
@@ -189,7 +189,7 @@ def test_rows_are_counted_without_a_header_too(put):
 
 
 def test_rows_are_right_beyond_one_block(put, monkeypatch):
-    monkeypatch.setattr(text_file, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(table_file, "BLOCK_BYTES", 1000)
     rows = [f"n{row},n{row + 1},1" for row in range(5000)]
     for bad, message in (("n,n,x", "row 4001: expected a number"), ("n,n,1,1", "row 4001: expected 3 columns")):
         text = "\n".join(["source,target,weight", *rows[:3999], bad, *rows[3999:]])

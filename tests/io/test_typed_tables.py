@@ -11,7 +11,7 @@ import glace
 from glace.errors import InputError
 from glace.experiments.splits import hide_nodes, split_edges
 from glace.graph.node_types import NodeAttributes, NodeType
-from glace.graph.non_edges import sample_non_edges
+from glace.graph.split import sample_non_edges
 
 WORDS = pd.DataFrame({"id": ["dog", "cat", "oak"], "length": [3, 3, 3], "vowels": [1, 1, 2]})
 SYNSETS = pd.DataFrame(

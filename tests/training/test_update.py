@@ -11,8 +11,7 @@ import scipy.sparse as sp
 import glace
 from glace.errors import InputError
 from glace.experiments.evaluation.link_prediction import link_prediction
-from glace.graph.non_edges import sample_non_edges
-from glace.graph.split import HeldOut
+from glace.graph.split import HeldOut, sample_non_edges
 from glace.ids import NodeIds
 from glace.io.folder import read_folder, write_folder
 from glace.queries.calibration import brier_score

@@ -152,7 +152,7 @@ class GraphSource:
     def _checked_tables(self) -> "Tables | None":
         """The tables, if the graph is given by tables, after checking all options."""
         from glace import datasets
-        from glace.io.table_arguments import check_choices, check_policy
+        from glace.io.tables import check_choices, check_policy
 
         tables = self._tables()
         if tables is None or not tables.are_typed():

@@ -11,8 +11,15 @@ import numpy.typing as npt
 from glace.errors import FormatError, InputError
 from glace.graph.graph import Graph
 from glace.graph.node_types import NodeAttributes
-from glace.graph.non_edges import Pairs, distinct_pairs, hidden_non_edges, sample_non_edges
-from glace.graph.split import HeldOut, check_enough, check_fraction
+from glace.graph.split import (
+    HeldOut,
+    Pairs,
+    check_enough,
+    check_fraction,
+    distinct_pairs,
+    hidden_non_edges,
+    sample_non_edges,
+)
 from glace.storage.archive import read_arrays
 from glace.storage.files import existing
 

@@ -1,7 +1,9 @@
-"""Columns of a table to ids, numbers and categories; errors name the row."""
+"""Tables and their columns: data frames to Arrow, columns to ids, numbers and categories; errors name the row."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -241,3 +243,101 @@ def parses(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+class ArrowStream(Protocol):
+    """A data frame of pandas, polars or any library with the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the table as an Arrow stream."""
+
+
+Frame: TypeAlias = pa.Table | ArrowStream
+"""A table that users pass: pyarrow, pandas, polars and others."""
+
+
+def arrow_table(frame: Frame, name: str) -> pa.Table:
+    """Return a data frame as an Arrow table; a named pandas index becomes the first column."""
+    try:
+        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    except (TypeError, ValueError, AttributeError, pa.ArrowException) as problem:
+        raise InputError(
+            f"{name} must be a table (pandas, polars, pyarrow), not {type(frame).__name__}: {problem}; "
+            "read_tables reads files"
+        ) from problem
+    check_names(table.column_names, RowLocator(name))
+    return _index_first(table)
+
+
+def _index_first(table: pa.Table) -> pa.Table:
+    """Move a named pandas index, which holds the ids, to the front, and drop an unnamed one, which counts rows."""
+    described = (table.schema.metadata or {}).get(b"pandas", b"{}")
+    index = [name for name in json.loads(described).get("index_columns", []) if name in table.column_names]
+    named = [name for name in index if not name.startswith("__index_level_")]
+    return table.select(named + [name for name in table.column_names if name not in index])
+
+
+def check_names(names: Sequence[str], where: RowLocator) -> None:
+    """Raise InputError if two columns have the same name."""
+    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    if repeated:
+        raise InputError(f"{where.name}: two columns are called {repeated[0]!r}; rename one")
+
+
+def ordered(table: pa.Table, key: str | None, names: Sequence[str], where: RowLocator) -> pa.Table:
+    """Return the id column, if any, and the named columns in their order; other columns except label and type raise."""
+    given = [name for name in table.column_names if name not in (key, "label", "type")]
+    missing = next((name for name in names if name not in given), None)
+    if missing is not None:
+        taken = " but the ids" if missing == key else ""
+        raise InputError(
+            f"{where.name}: no column {missing!r}{taken}; the model needs its {len(names):,} attributes by name"
+        )
+    strange = next((name for name in given if name not in names), None)
+    if strange is not None:
+        raise InputError(
+            f"{where.name}: column {strange!r} is not among the model's {len(names):,} attributes; remove it"
+        )
+    return table.select([*([key] if key else []), *names])
+
+
+CATEGORIES = ("label", "type")
+"""Columns that hold a category of the node and no attribute."""
+
+
+def id_column(names: Sequence[str], where: RowLocator) -> str:
+    """Return the name of the id column of a node table: `id` or, without it, the first."""
+    if not names:
+        raise InputError(f"{where.name}: no columns; wanted an id column and others")
+    return "id" if "id" in names else names[0]
+
+
+def attribute_columns(names: Sequence[str], where: RowLocator) -> list[str]:
+    """Return the names of the columns of a node table that hold attributes."""
+    return [name for name in names if name not in (id_column(names, where), *CATEGORIES)]
+
+
+def edge_columns(names: Sequence[str], where: RowLocator) -> list[str]:
+    """Names of the source column, the target column and, if there is one, the weight column."""
+    if "source" in names and "target" in names:
+        return [name for name in ("source", "target", "weight") if name in names]
+    shown = ", ".join(repr(name) for name in names)
+    if len(names) < 2:
+        raise InputError(f"{where.name}: edges need two columns, source and target, but there is {shown or 'none'}")
+    if len(names) > 3:
+        raise InputError(
+            f"{where.name}: {len(names)} columns ({shown}), and it is not clear which are the edges; "
+            "name them source, target and, if there is one, weight"
+        )
+    return list(names)
+
+
+def text_column(names: Sequence[str], where: RowLocator) -> str:
+    """Name of the text column of a table of texts: `text`, otherwise the only other one."""
+    others = attribute_columns(names, where)
+    if "text" in others:
+        return "text"
+    if len(others) != 1:
+        shown = ", ".join(repr(name) for name in names)
+        raise InputError(f"{where.name}: an id and a text column are needed, but there are {shown}; name it text")
+    return others[0]

@@ -19,9 +19,9 @@ import scipy.sparse as sp
 
 from glace.errors import FormatError, InputError
 from glace.features.column_kinds import COLUMNS, Cells, Column, Facts, Number, Sentence, Text
-from glace.features.columns import RowLocator
-from glace.features.frames import Frame, arrow_table, ordered
+from glace.features.columns import CATEGORIES, Frame, RowLocator, arrow_table, distinct, ids_of, matrix_of, ordered
 from glace.features.text import TextVocabulary
+from glace.ids import NodeIds
 from glace.sparse import Matrix
 from glace.storage.container import Arrays, pack_strings
 
@@ -294,3 +294,58 @@ def _described(column: Column) -> str:
         return f"sentence, {column.width:,} columns by the model {column.model}"
     parts = {"category": "categories", "text": "words"}
     return f"{column.kind}, {column.width:,} {parts[column.kind]}"
+
+
+class Rows(NamedTuple):
+    """New nodes: their ids, attributes or texts, and how many cells of each column are missing or unknown."""
+
+    ids: NodeIds
+    values: Matrix | list[str]
+    counts: tuple[Count, ...] = ()
+
+
+def frame_rows(frame: Frame, names: Sequence[str] | None, pipeline: FeaturePipeline | None = None) -> Rows:
+    """Return the ids and attributes of the new nodes in a data frame.
+
+    Parameters
+    ----------
+    frame
+        A pandas, polars or Arrow table. Its ids are the column `id` or, if the attributes have names, the only column
+        that is not an attribute; without such a column they are 0, 1, ...
+    names
+        Names of the attributes in the order of the training, if they are known.
+    pipeline
+        The pipeline of the training, if there was one; its columns are then looked up by name.
+    """
+    table, where = arrow_table(frame, "attributes"), RowLocator("attributes")
+    if pipeline is not None and pipeline.suits(table.column_names):
+        others = _others(table, [*pipeline.table_names, *pipeline.dropped])
+        return pipeline_rows(table, _key(others, named=True), pipeline, where)
+    others = _others(table, names or [])
+    key = _key(others, named=names is not None)
+    columns = list(names) if names is not None else [name for name in others if name != key]
+    chosen = ordered(table, key, columns, where)
+    return Rows(_ids(chosen, key, where), matrix_of(chosen, columns, where))
+
+
+def pipeline_rows(table: pa.Table, key: str | None, pipeline: FeaturePipeline, where: RowLocator) -> Rows:
+    """Return new nodes by a pipeline; if it has nothing but one text column, the texts themselves."""
+    chosen = pipeline.chosen(table, key, where)
+    ids = _ids(chosen, key, where)
+    if pipeline.vocabulary is not None:
+        return Rows(ids, pipeline.texts(chosen, where), pipeline.counts(chosen))
+    return Rows(ids, *pipeline.mixed(chosen, where))
+
+
+def _others(table: pa.Table, names: Sequence[str]) -> list[str]:
+    return [name for name in table.column_names if name not in (*names, *CATEGORIES)]
+
+
+def _key(others: list[str], named: bool) -> str | None:
+    if "id" in others:
+        return "id"
+    return others[0] if named and len(others) == 1 else None
+
+
+def _ids(table: pa.Table, key: str | None, where: RowLocator) -> NodeIds:
+    return NodeIds.numbered(table.num_rows) if key is None else distinct(ids_of(table, key, where), where)

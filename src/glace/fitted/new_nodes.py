@@ -9,10 +9,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
-from glace.features.frames import Frame
-from glace.features.rows import frame_rows
-from glace.graph.attributes import checked_matrix
-from glace.graph.node_types import NodeAttributes, NodeType
+from glace.features.columns import Frame
+from glace.features.pipeline import frame_rows
+from glace.graph.node_types import NodeAttributes, NodeType, checked_matrix
 from glace.ids import NodeIds
 from glace.sparse import Matrix
 

@@ -15,8 +15,7 @@ from glace.blocks import row_blocks
 from glace.categories import Categories
 from glace.errors import InputError
 from glace.features.pipeline import FeaturePipeline
-from glace.graph.attributes import checked_type
-from glace.graph.node_types import NodeAttributes, NodeType
+from glace.graph.node_types import NodeAttributes, NodeType, checked_type
 from glace.ids import NodeIds
 from glace.sparse import Matrix, bad_weights, matrix_arrays, narrowed, places_of, read_only
 

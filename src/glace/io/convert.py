@@ -17,7 +17,6 @@ from glace.ids import NodeIds, id_array
 from glace.io.folder import FolderWriter, read_folder, writing
 from glace.io.merging import EdgeMerger
 from glace.io.node_rows import NodeRows
-from glace.io.table_arguments import check_policy
 from glace.io.table_file import (
     TableFile,
     check_first_rows,
@@ -26,7 +25,7 @@ from glace.io.table_file import (
     with_ids_only,
     with_integer_ids,
 )
-from glace.io.tables import EdgeTable, are_unknown, check_id_kinds, edge_table, sorted_ids, unknown_node
+from glace.io.tables import EdgeTable, are_unknown, check_id_kinds, check_policy, edge_table, sorted_ids, unknown_node
 from glace.storage.container import pack_strings
 
 IDS_PER_EDGE = 4

@@ -9,9 +9,16 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.categories import Categories
-from glace.features.columns import Contents, are_sparse_rows, dense_of, ids_of, sparse_rows_of
-from glace.features.rows import attribute_columns, id_column
-from glace.graph.attributes import checked_matrix
+from glace.features.columns import (
+    Contents,
+    are_sparse_rows,
+    attribute_columns,
+    dense_of,
+    id_column,
+    ids_of,
+    sparse_rows_of,
+)
+from glace.graph.node_types import checked_matrix
 from glace.io.folder import FolderWriter
 from glace.io.table_file import TableFile, table_pieces, with_ids_only
 from glace.sparse import Matrix, index_width_of, nonzeros_per_row

@@ -9,23 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from glace.errors import InputError
-from glace.features.columns import parses
-from glace.features.frames import ordered
-from glace.features.pipeline import FeaturePipeline, worded_columns
-from glace.features.rows import Rows, pipeline_rows
+from glace.features.columns import ordered, parses
+from glace.features.pipeline import FeaturePipeline, Rows, pipeline_rows, worded_columns
 from glace.graph.graph import Graph
 from glace.ids import NodeIds, integers_of
 from glace.io.folder import is_folder, read_folder
 from glace.io.npz import read_npz
-from glace.io.table_arguments import (
-    Columns,
-    EdgeTables,
-    NodeSource,
-    NodeTables,
-    Pipelines,
-    check_policy,
-    tables_by_type,
-)
 from glace.io.table_file import (
     TABLES,
     TableFile,
@@ -37,11 +26,18 @@ from glace.io.table_file import (
     with_common_ids,
 )
 from glace.io.tables import (
+    Columns,
+    EdgeTables,
+    NodeSource,
     NodeTable,
+    NodeTables,
+    Pipelines,
     attribute_table,
+    check_policy,
     edge_table,
     join,
     node_table,
+    tables_by_type,
     text_rows,
 )
 

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.gaussian.embedding import Embedding
-from glace.graph.attributes import checked_matrix
 from glace.graph.graph import Graph
+from glace.graph.node_types import checked_matrix
 from glace.graph.split import HeldOut
 from glace.ids import NodeIds
 from glace.rng import Streams
