@@ -21,7 +21,7 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.splits import Split, split_edges
 from glace.fitted.network import embed_all
 from glace.gaussian.embedding import Embedding
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.rng import Streams
 from glace.training.loop import Trainer
 from glace.training.optimizer import BETAS, Optimizer

@@ -34,7 +34,7 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.splits import split_edges
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.rng import Streams
 
 SIDES = ("yardstick", "glace")

@@ -36,7 +36,7 @@ from glace.estimators import GLACE
 from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph
 from glace.io.folder import read_folder, size_of
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.training.selection import initial_options
 
 

@@ -4,11 +4,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from glace.config.methods import METHODS
+from glace.config.config import METHODS
 from glace.estimators import GLACE
 from glace.graph.graph import Graph
-from glace.model.input_layers import SparseInput, SparseRowGradient, sparse_inputs
 from glace.model.inputs import NodeInputs
+from glace.model.layers import SparseInput, SparseRowGradient, sparse_inputs
 from glace.model.loss import batch_loss
 from glace.model.network import Network
 from glace.sampling.edges import EdgeSampler

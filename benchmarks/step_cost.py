@@ -16,7 +16,7 @@ from benchmarks.common import RESULTS, Report, Results, Rounds, Scale, acm_like,
 from benchmarks.stages import STAGES, Sizes, StagedSteps, Step, staged, trainer_of
 from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.sampling.edges import EdgeSampler
 
 STEPS = 3

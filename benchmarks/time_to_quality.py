@@ -21,7 +21,7 @@ from glace.experiments.methods import LEARNED, Learned, make
 from glace.experiments.splits import Split, split_edges
 from glace.gaussian.embedding import Embedding
 from glace.metrics import LinkScores
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.options import number_or_word
 from glace.rng import Streams
 

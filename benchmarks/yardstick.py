@@ -20,7 +20,7 @@ from glace.config.config import SamplingConfig
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.model.input_layers import xavier_uniform
+from glace.model.layers import xavier_uniform
 from glace.rng import Streams
 from glace.sampling.edges import Batch, EdgeSampler
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import glace
-from glace.model.input_layers import SparseInput
+from glace.model.layers import SparseInput
 
 settings.register_profile(
     "glace", deadline=None, max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from glace.config.config import STAGES, Config, ModelConfig, RunConfig, SamplingConfig, TrainingConfig
-from glace.config.methods import METHODS
+from glace.config.config import METHODS, STAGES, Config, ModelConfig, RunConfig, SamplingConfig, TrainingConfig
 from glace.fitted.history import History, Listener, Selection
 from glace.fitted.model import FittedModel
 from glace.fitted.new_nodes import NewAttributes
@@ -23,7 +22,7 @@ from glace.training.train import resolve_config, train
 from glace.training.update import update
 
 if TYPE_CHECKING:
-    from glace.model.custom_encoders import Encoder
+    from glace.model.network import AnyEncoder
 
 E = TypeVar("E", bound="GLACE")
 
@@ -102,7 +101,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     purpose: str = ModelConfig.purpose
     offset: float | str = ModelConfig.offset
     n_hashed_features: int | None = ModelConfig.n_hashed_features
-    encoder: "Encoder" = ModelConfig.encoder
+    encoder: "AnyEncoder" = ModelConfig.encoder
     normalize: bool = ModelConfig.normalize
     batch_size: int = SamplingConfig.batch_size
     n_negatives: int = SamplingConfig.n_negatives

@@ -4,7 +4,7 @@ The command line, the estimators and the documentation read the same fields, so 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Protocol
 
@@ -26,10 +26,8 @@ class Limits:
     optional: bool = False
     kind: type = float
     """int, float or bool; str if only `choices` are accepted. With int or float and `choices`, both are accepted."""
-    parse: Callable[[Value], Value] | None = None
-    """Replaces all other checks: returns the value to keep, or raises `InputError`."""
     description: str = ""
-    """What `parse` accepts, in words."""
+    """What is accepted, in words, if the class that declares the option checks it instead of these limits."""
 
 
 class HasFields(Protocol):
@@ -62,8 +60,8 @@ def checked(name: str, limits: Limits, value: Value) -> Value:
     """Return the value as a plain Python type, or raise `InputError` if the option does not accept it."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()  # a NumPy scalar
-    if limits.parse is not None:
-        return limits.parse(value)
+    if limits.description:
+        return value
     if not accepts(limits, value):
         raise InputError(f"must be {described(limits)}, not {value!r}", option=name)
     # 8.0 is accepted for 8, but code and files expect an int.

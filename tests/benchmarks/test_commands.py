@@ -28,9 +28,9 @@ from glace.config.config import Config
 from glace.estimators import GLACE, PublishedGLACE
 from glace.experiments.splits import split_edges
 from glace.gaussian.dissimilarity import Gaussian, named
-from glace.model.heads import VARIANCE_FLOOR
+from glace.model.layers import VARIANCE_FLOOR
 from glace.model.loss import batch_loss
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.rng import Streams
 from glace.training.selection import INITIAL
 from tests.conftest import small

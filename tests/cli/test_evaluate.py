@@ -12,7 +12,7 @@ from glace.cli.main import run
 from glace.datasets import planted
 from glace.experiments.evaluation import node_classification
 from glace.io.npz import write_npz
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from tests.experiments.test_tasks import TINY, write_split
 
 SETTLED = ["neighbor_features=none", "neighbor-dropout=0", "dropout=0", "offset=learned", "ensemble_size=1"]

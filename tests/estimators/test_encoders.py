@@ -11,12 +11,12 @@ from torch import nn
 
 import glace
 from glace.cli.main import run
-from glace.config.methods import METHODS
+from glace.config.config import METHODS
 from glace.errors import InputError
 from glace.fitted.network import graph_inputs
-from glace.model.custom_encoders import split_modules
-from glace.model.input_layers import sparse_inputs
+from glace.model.layers import sparse_inputs
 from glace.model.loss import batch_loss
+from glace.model.network import split_modules
 from glace.training.task import TrainingTask, training_task
 from glace.training.train import visible_graph
 from tests.conftest import small

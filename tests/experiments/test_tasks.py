@@ -15,7 +15,7 @@ from glace.experiments.evaluation.node_classification import node_classification
 from glace.experiments.methods import GAUSSIAN, METHODS
 from glace.experiments.splits import split_edges
 from glace.experiments.tasks import TASKS, Evaluation, check, evaluate, unsupported
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 
 TINY = {"dim": 4, "hidden": 8, "batch_size": 64, "negative_pool_size": 32, "max_steps": 30, "validate_every": 10}
 SETTLED = {"neighbor_features": "none", "neighbor_dropout": 0.0, "dropout": 0.0, "offset": "learned"}

@@ -14,12 +14,9 @@ from glace.config.config import ModelConfig
 from glace.config.encoders import parse_encoder
 from glace.errors import InputError
 from glace.fitted.network import graph_inputs, input_shape
-from glace.model.encoders import ACTIVATIONS, HiddenLayer, check_module, encoder_module
-from glace.model.input_layers import InputShape
-from glace.model.input_types import InputType, input_types
-from glace.model.inputs import InputMask, NodeInputs, TypeInputs
-from glace.model.network import Network
-from glace.model.scaling import Scaling
+from glace.model.inputs import InputMask, InputShape, InputType, NodeInputs, Scaling, TypeInputs
+from glace.model.layers import ACTIVATIONS, HiddenLayer, check_module, encoder_module
+from glace.model.network import Network, input_types
 from glace.rng import Streams
 
 ROWS = np.array([4, 0, 2])

@@ -10,10 +10,9 @@ import glace
 from glace.config.config import ModelConfig, SamplingConfig, TrainingConfig
 from glace.errors import InputError
 from glace.fitted.network import graph_inputs, input_shape
-from glace.model.heads import VARIANCE_FLOOR
-from glace.model.input_types import input_types
 from glace.model.inputs import MAX_NEIGHBORS, InputMask, partners
-from glace.model.network import Network
+from glace.model.layers import VARIANCE_FLOOR
+from glace.model.network import Network, input_types
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
 from glace.training.loop import Trainer

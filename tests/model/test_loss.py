@@ -12,8 +12,8 @@ from torch.nn.functional import logsigmoid
 import glace
 from glace.config.config import ModelConfig, SamplingConfig
 from glace.gaussian.dissimilarity import MEASURES
-from glace.model.input_layers import InputShape, SparseInput, sparse_inputs
-from glace.model.input_types import InputType
+from glace.model.inputs import InputShape, InputType
+from glace.model.layers import SparseInput, sparse_inputs
 from glace.model.loss import batch_loss, edge_loss, negative_loss, torch_negative_loss
 from glace.model.network import Network, divided
 from glace.rng import Streams

@@ -8,7 +8,7 @@ import pytest
 import glace
 from glace.config.config import Config
 from glace.errors import InputError
-from glace.model.input_layers import SparseInput, sparse_inputs
+from glace.model.layers import SparseInput, sparse_inputs
 from glace.model.loss import batch_loss
 from glace.training.checkpoint import State
 from glace.training.loop import input_mask

@@ -13,7 +13,7 @@ from glace.errors import TrainingDiverged
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.fitted.history import History, Progress, ValidationPoint
 from glace.graph.split import HeldOut
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.training.task import Validation
 from tests.conftest import small
 

@@ -55,7 +55,7 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Train one Gaussian per node of a graph and write a model file."""
-    from glace.config.methods import METHODS
+    from glace.config.config import METHODS
     from glace.fitted.file import check_model_name
 
     screen, given = Screen(quiet), options | named_options(option or [])

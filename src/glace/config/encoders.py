@@ -27,26 +27,6 @@ def _integers(value: Value, separator: str, name: str) -> tuple[int, ...]:
     return numbers
 
 
-def _layers(value: Value) -> tuple[int, ...]:
-    return _integers(value, "+", "layers")
-
-
-def _filters(value: Value) -> tuple[int, ...]:
-    filters = _integers(value, "+", "filters")
-    if not filters:
-        raise InputError("an image encoder needs filters, such as filters=16+32")
-    return filters
-
-
-def _size(value: Value) -> tuple[int, ...]:
-    if value == ():
-        raise InputError("an image encoder needs the size of the images, such as image:size=28x28")
-    size = _integers(value, "x", "size")
-    if len(size) not in (2, 3):
-        raise InputError(f"size must be HEIGHTxWIDTH or CHANNELSxHEIGHTxWIDTH, such as 28x28, not {value!r}")
-    return size
-
-
 @dataclass(frozen=True)
 class MLP(Configuration):
     """Multi-layer perceptron for sparse or dense attributes.
@@ -72,7 +52,7 @@ class MLP(Configuration):
     (100, 4)
     """
 
-    layers: Sequence[int] = option((), "Widths of the layers before the hidden layer, as 256+128.", parse=_layers)
+    layers: Sequence[int] = option((), "Widths of the layers before the hidden layer.", description="as 256+128")
     activation: str = option(
         "relu", "Activation between layers.", choices=("relu", "gelu", "elu", "silu", "tanh", "linear")
     )
@@ -80,6 +60,7 @@ class MLP(Configuration):
     normalization: str = option("none", "Normalization of each layer's output.", choices=("none", "layer", "batch"))
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", _integers(self.layers, "+", "layers"))
         super().__post_init__()
         if not self.layers and _changed(self):
             raise InputError(
@@ -112,8 +93,19 @@ class Image(Configuration):
     (100, 4)
     """
 
-    size: Sequence[int] = option((), "HEIGHTxWIDTH, or CHANNELSxHEIGHTxWIDTH.", parse=_size)
-    filters: Sequence[int] = option((16, 32), "Number of filters of each convolution, as 16+32.", parse=_filters)
+    size: Sequence[int] = option((), "Size of the images.", description="HEIGHTxWIDTH, or CHANNELSxHEIGHTxWIDTH")
+    filters: Sequence[int] = option((16, 32), "Number of filters of each convolution.", description="as 16+32")
+
+    def __post_init__(self) -> None:
+        if not self.size:
+            raise InputError("an image encoder needs the size of the images, such as image:size=28x28")
+        size, filters = _integers(self.size, "x", "size"), _integers(self.filters, "+", "filters")
+        if len(size) not in (2, 3):
+            raise InputError(f"size must be HEIGHTxWIDTH or CHANNELSxHEIGHTxWIDTH, such as 28x28, not {self.size!r}")
+        if not filters:
+            raise InputError("an image encoder needs filters, such as filters=16+32")
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "filters", filters)
 
     @property
     def shape(self) -> tuple[int, int, int]:

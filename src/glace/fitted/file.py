@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glace.config.config import Config
-from glace.config.methods import method_named
+from glace.config.config import Config, method_named
 from glace.errors import FormatError, GlaceError, InputError
 from glace.fitted.history import History, Selection
 from glace.fitted.network import NetworkState

@@ -166,7 +166,7 @@ class FittedModel:
         InputError
             If the attributes do not match those of the training graph.
         """
-        from glace.model.threads import using_threads
+        from glace.model.network import using_threads
 
         new = new_nodes(attributes, self.node_types, node_type)
         names = new.ids if ids is None else NodeIds(ids)
@@ -197,7 +197,7 @@ class FittedModel:
         Novelty
             The fraction of unseen attributes and the novelty rank of each node.
         """
-        from glace.model.threads import using_threads
+        from glace.model.network import using_threads
 
         code, schema = find_type(self.node_types, node_type)
         check_has_attributes(schema)

@@ -25,9 +25,7 @@ from glace.storage.container import Arrays
 if TYPE_CHECKING:
     from torch import nn
 
-    from glace.model.input_layers import InputShape
-    from glace.model.input_types import InputType
-    from glace.model.inputs import NodeInputs
+    from glace.model.inputs import InputShape, InputType, NodeInputs
     from glace.model.network import Network
 
     EncoderModules = nn.Module | Mapping[str, nn.Module]
@@ -52,8 +50,7 @@ class NetworkState:
     @cached_property
     def network(self) -> "Network":
         """The network, built on first use."""
-        from glace.model.input_types import input_types
-        from glace.model.network import Network
+        from glace.model.network import Network, input_types
 
         modules = _required_modules(self.config, self.encoder)
         shapes = {node_type.name: input_shape(node_type) for node_type in self.node_types}
@@ -72,7 +69,7 @@ class NetworkState:
 
     def _check_sizes(self, types: "Sequence[InputType]") -> None:
         """Raise unless weights have the stated sizes, before anything of the stated size is allocated."""
-        from glace.model.input_types import column_weights
+        from glace.model.network import column_weights
 
         for name, code in column_weights(types, self.config.model).items():
             if name not in self.weights:
@@ -115,7 +112,7 @@ def _required_modules(config: Config, encoder: "EncoderModules | None") -> "dict
 
 def input_shape(node_type: NodeType) -> "InputShape":
     """Return the shape of the encoder's input for nodes of a type."""
-    from glace.model.input_layers import InputShape
+    from glace.model.inputs import InputShape
 
     return InputShape(node_type.width or node_type.count, node_type.sparse, one_hot=node_type.width is None)
 

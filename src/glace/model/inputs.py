@@ -1,24 +1,80 @@
 """Input rows of the encoder: a node's attributes and, for each node type, the mean over its neighbours of that type."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from torch import nn
 
+from glace.config.encoders import MLP, EncoderSpec
 from glace.kernels import inputs as kernels
 from glace.kernels.compile import CSR
-from glace.model.input_layers import InputShape, NodeIndex
-from glace.model.scaling import Scaling
 from glace.sparse import Matrix
+
+NodeIndex = npt.NDArray[np.int64]
+
+
+class InputShape(NamedTuple):
+    """The attributes of a node type as a network sees them.
+
+    `width` is the number D of attributes; sparse ones are hashed into `hashed` columns if that is not 0. `one_hot`
+    nodes have no attributes: each has a column of its own.
+    """
+
+    width: int
+    sparse: bool
+    hashed: int = 0
+    one_hot: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Numbers in an input row."""
+        return self.hashed or self.width
+
+
+@dataclass(frozen=True, eq=False)
+class InputType:
+    """A node type: its name, the shape of its attributes, and its encoder, with the user's module if it is custom."""
+
+    name: str
+    shape: InputShape
+    encoder: EncoderSpec = field(default_factory=MLP)
+    module: nn.Module | None = None
+
+    def title(self) -> str:
+        """Return what error messages call the encoder."""
+        return "the encoder" if self.name == "" else f"the encoder of type {self.name!r}"
+
+    def empty(self, rows: int = 0) -> Matrix:
+        """Return attributes (rows, D) that are all 0."""
+        size = (rows, self.shape.width)
+        return sp.csr_array(size, dtype=np.float32) if self.shape.sparse else np.zeros(size, np.float32)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How attributes are scaled: sparse rows to unit length, dense columns by a shift and a factor."""
+
+    unit: bool
+    shift: npt.NDArray[np.float32] | None = None
+    factor: npt.NDArray[np.float32] | None = None
+
+    def of_dense(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return scaled dense rows."""
+        return rows if self.shift is None or self.factor is None else (rows - self.shift) * self.factor
+
 
 MAX_NEIGHBORS = 5
 """Neighbours that a mean is taken over in a training step; all of them when nodes are embedded. Otherwise hubs would
 cost as much as all other nodes, and a mean over a different sample in each step does not overfit."""
 
+
 TypeCodes = npt.NDArray[np.integer]
+
+
 Locate = Callable[[NodeIndex], tuple[TypeCodes, NodeIndex]]
 """Maps nodes to their type codes and to their rows in the matrix of that type."""
 
@@ -167,3 +223,12 @@ def partners(nodes: NodeIndex, pairs: NodeIndex) -> tuple[NodeIndex, NodeIndex]:
 
 def _arrays(matrix: sp.csr_array) -> CSR:
     return matrix.indptr, matrix.indices, matrix.data
+
+
+def only_type(type_code: int) -> Locate:
+    """Node i is row i of the matrix of this type."""
+
+    def locate(nodes: NodeIndex) -> tuple[TypeCodes, NodeIndex]:
+        return np.full(len(nodes), type_code, np.int32), nodes
+
+    return locate

@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, products
 from glace.kernels import losses
-from glace.model.input_layers import NodeIndex
-from glace.model.inputs import InputRows
+from glace.model.inputs import InputRows, NodeIndex
 from glace.model.network import Encoder, Group, Network
 
 Allowed = npt.NDArray[np.bool_]

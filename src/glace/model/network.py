@@ -1,7 +1,10 @@
 """The network: one encoder per role of a node, the offset of each proximity, and the scale of the attributes."""
 
+import contextlib
+import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,23 +14,35 @@ import torch
 from torch import Tensor, nn
 
 from glace.config.config import ModelConfig
-from glace.config.encoders import Image
+from glace.config.encoders import MLP, CustomEncoder, EncoderSpec, Identity, Image, canonical, parse_encoders
+from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian, concatenated, named, stacked
-from glace.model.encoders import HiddenLayer, check_module, has_training_mode
-from glace.model.heads import GaussianHead, PointHead
-from glace.model.input_layers import NodeIndex
-from glace.model.input_types import InputType, column_weights, proximities, roles
-from glace.model.inputs import InputMask, InputRows, Locate, NodeInputs, TypeCodes, TypeInputs
-from glace.model.scaling import StandardScaling
+from glace.kernels.compile import set_threads
+from glace.model.inputs import (
+    InputMask,
+    InputRows,
+    InputShape,
+    InputType,
+    Locate,
+    NodeIndex,
+    NodeInputs,
+    TypeInputs,
+    only_type,
+)
+from glace.model.layers import GaussianHead, HiddenLayer, PointHead, StandardScaling, check_module, has_training_mode
 from glace.rng import Streams
 from glace.sparse import Matrix
 
 Weights = Mapping[str, npt.NDArray[np.generic]]
 
+
 ENCODE_ROWS = 4096
 """Rows encoded at a time when all nodes are embedded: bounds memory, and bits do not depend on the number of nodes."""
+
+
 TRIAL_ROWS = 4
 """Rows that a user's module is tried on."""
+
 
 INITIAL_OFFSET = 4.0
 """Initial value of a learned offset for Gaussians: KL and Wasserstein are never negative, so that from 0 it takes long
@@ -116,13 +131,13 @@ class Network(nn.Module):
         `locate` maps nodes to type codes and rows; without it, node i is row i of the only matrix.
         """
         types = [self._type_inputs(code, matrix) for code, matrix in enumerate(matrices)]
-        return NodeInputs(types, locate or _only_type(0), adjacency, self.neighbors)
+        return NodeInputs(types, locate or only_type(0), adjacency, self.neighbors)
 
     def inputs_of(self, type_code: int, matrix: Matrix) -> NodeInputs:
         """Return the inputs of nodes of one type that have no edges."""
         matrices = [each.empty() for each in self.types]
         matrices[type_code] = matrix
-        return self.inputs(matrices, None, _only_type(type_code))
+        return self.inputs(matrices, None, only_type(type_code))
 
     def _scales(self) -> list[StandardScaling]:
         return [scale for scale in self.scales if isinstance(scale, StandardScaling)]
@@ -176,15 +191,6 @@ class Network(nn.Module):
         self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
 
 
-def _only_type(type_code: int) -> Locate:
-    """Node i is row i of the matrix of this type."""
-
-    def locate(nodes: NodeIndex) -> tuple[TypeCodes, NodeIndex]:
-        return np.full(len(nodes), type_code, np.int32), nodes
-
-    return locate
-
-
 class Group(NamedTuple):
     """Ensemble members with `dim` dimensions each, and the position of these among all dimensions."""
 
@@ -211,3 +217,124 @@ def divided(total: int, parts: int) -> list[int]:
 def _as_numpy(gaussian: Gaussian) -> Gaussian:
     variance = None if gaussian.variance is None else gaussian.variance.cpu().numpy()
     return Gaussian(gaussian.mean.cpu().numpy(), variance)
+
+
+def input_types(
+    shapes: Mapping[str, InputShape], config: ModelConfig, modules: Mapping[str, nn.Module] | None = None
+) -> list[InputType]:
+    """Return the node types with these shapes, by name, each with its encoder; the only type of a graph is ""."""
+    encoders = config.encoders()
+    unknown = [name for name in encoders if name and name not in shapes]
+    if unknown:
+        known = ", ".join(repr(name) for name in shapes if name)
+        present = f"the graph's types are {known}" if known else "no type of the graph has attributes of its own"
+        raise InputError(f"there is an encoder for type {unknown[0]!r}, but {present}")
+    if config.n_hashed_features is not None and not any(shape.sparse for shape in shapes.values()):
+        raise InputError("n_hashed_features is for sparse attributes, but these are dense; leave it out")
+    return [_input_type(name, shape, config, encoders, modules or {}) for name, shape in shapes.items()]
+
+
+def _input_type(
+    name: str,
+    shape: InputShape,
+    config: ModelConfig,
+    encoders: Mapping[str, EncoderSpec],
+    modules: Mapping[str, nn.Module],
+) -> InputType:
+    encoder = encoders.get(name, Identity() if shape.one_hot else encoders[""])
+    if shape.one_hot and encoder == MLP():
+        encoder = Identity()
+    # Hashing would scramble the pixels of an image, or whatever a user's module reads.
+    if shape.sparse and isinstance(encoder, MLP | Identity):
+        shape = shape._replace(hashed=config.n_hashed_features or 0)
+    module = _module(name, encoder, modules) if isinstance(encoder, CustomEncoder) else None
+    found = InputType(name, shape, encoder, module)
+    if shape.one_hot and encoder != Identity():
+        raise InputError(f"{found.title()} has nothing to encode, because the nodes have no attributes; leave it out")
+    if isinstance(encoder, Image):
+        encoder.check_width(shape.width, found.title())
+    return found
+
+
+def _module(name: str, encoder: CustomEncoder, modules: Mapping[str, nn.Module]) -> nn.Module:
+    found = modules.get(name, modules.get(""))
+    if found is None:
+        raise InputError(
+            f"the encoder is your own module, {encoder.name}, whose code is not in the file; load the model in Python "
+            f"and pass the module as it was for the fit: glace.load(path, encoder={encoder.name}(...))"
+        )
+    return found
+
+
+def column_weights(types: Sequence[InputType], config: ModelConfig) -> dict[str, int]:
+    """Return the names of the weights with one row per attribute column, each with the index of its node type."""
+    found = {f"scales.{code}.{name}": code for code in range(len(types)) for name in ("shift", "scale")}
+    for role in roles(config):
+        for code, each in enumerate(types):
+            layer = f"encoders.{role}.input.own.{code}"
+            if isinstance(each.encoder, MLP | Identity):
+                deep = isinstance(each.encoder, MLP) and each.encoder.layers
+                found[f"{layer}.first.weight" if deep else f"{layer}.weight"] = code
+            if config.neighbor_features == "mean":
+                found[f"encoders.{role}.input.neighbors.{code}.weight"] = code
+    return found
+
+
+def proximities(config: ModelConfig) -> tuple[str, ...]:
+    """Return the proximities that a network learns: `first`, `second`, or both."""
+    return ("first", "second") if config.proximity == "both" else (config.proximity,)
+
+
+def roles(config: ModelConfig) -> tuple[str, ...]:
+    """Return the roles with an encoder of their own: one per proximity, and the `context` of the second-order one."""
+    learned = proximities(config)
+    return (*learned, "context") if "second" in learned else learned
+
+
+Modules = dict[str, nn.Module]
+"""The user's modules by node type; "" stands for all types that are not named."""
+
+
+AnyEncoder = str | EncoderSpec | nn.Module | Mapping[str, str | EncoderSpec | nn.Module]
+"""What users may pass as `encoder=`."""
+
+
+def split_modules(encoder: AnyEncoder) -> tuple[str, Modules]:
+    """Return the short notation of an encoder, with only the class names of modules, and the modules themselves."""
+    by_type: Mapping[str, str | EncoderSpec | nn.Module]
+    by_type = encoder if isinstance(encoder, Mapping) else {"": encoder}
+    modules = {node_type: each for node_type, each in by_type.items() if isinstance(each, nn.Module)}
+    named = {node_type: CustomEncoder(type(module).__name__) for node_type, module in modules.items()}
+    text = canonical(encoder if isinstance(encoder, str) else {**by_type, **named})
+    custom = {node_type for node_type, spec in parse_encoders(text).items() if isinstance(spec, CustomEncoder)}
+    if custom - set(modules):
+        raise InputError("a module cannot be given as text; pass the torch.nn.Module itself, in Python")
+    return text, modules
+
+
+def fingerprint(module: nn.Module) -> str:
+    """Return the SHA-256 of a module's representation and of its initial weights."""
+    digest = hashlib.sha256(repr(module).encode())
+    for name, value in module.state_dict().items():
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Run the block with `count` threads, in torch and in the compiled kernels."""
+    before = torch.get_num_threads()
+    set_threads(count)
+    torch.set_num_threads(count)  # after the kernels' pool, which shares OpenMP's thread count with torch
+    try:
+        yield
+    finally:
+        set_threads(1)
+        torch.set_num_threads(before)

@@ -10,8 +10,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from glace.blocks import BLOCK
-from glace.config.config import Config
-from glace.config.methods import method_named
+from glace.config.config import Config, method_named
 from glace.fitted.file import LARGE
 from glace.graph.graph import Graph
 from glace.model.inputs import MAX_NEIGHBORS

@@ -17,8 +17,7 @@ from glace.fitted.history import History, Listener, Progress, ValidationPoint
 from glace.metrics import link_scores
 from glace.model.inputs import InputMask, NodeInputs
 from glace.model.loss import batch_loss
-from glace.model.network import ENCODE_ROWS, Network
-from glace.model.threads import cores
+from glace.model.network import ENCODE_ROWS, Network, cores
 from glace.sampling.edges import Batch, EdgeSampler
 from glace.storage.container import Arrays
 from glace.training.checkpoint import Checkpoints, State

@@ -12,7 +12,7 @@ from torch import nn
 
 from glace.kernels import sparse_layer
 from glace.kernels.sparse_layer import SMALL
-from glace.model.input_layers import SparseInput, TorchSparseInput, sparse_inputs
+from glace.model.layers import SparseInput, TorchSparseInput, sparse_inputs
 from glace.storage.container import Arrays
 
 BETAS = (0.9, 0.999)

@@ -14,9 +14,8 @@ from glace.fitted.network import graph_inputs, input_shape
 from glace.gaussian.dissimilarity import roles
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
-from glace.model.input_types import input_types
 from glace.model.inputs import InputMask, NodeInputs
-from glace.model.network import Network
+from glace.model.network import Network, input_types
 from glace.sampling.edges import EdgeSampler
 from glace.training.drift import DriftPenalty
 from glace.training.loop import Trainer

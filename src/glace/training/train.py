@@ -13,9 +13,8 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from glace.config.config import Config
+from glace.config.config import Config, Method, method_named
 from glace.config.encoders import Identity
-from glace.config.methods import Method, method_named
 from glace.errors import InputError
 from glace.fitted.file import LARGE
 from glace.fitted.history import Listener, Selection
@@ -25,9 +24,7 @@ from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.graph import Graph
 from glace.graph.node_types import NodeType
 from glace.graph.split import HeldOut
-from glace.model.custom_encoders import fingerprint, split_modules
-from glace.model.network import Network
-from glace.model.threads import using_threads
+from glace.model.network import Network, fingerprint, split_modules, using_threads
 from glace.queries.calibration import Calibration, cross_validated_calibration, fit_platt_scaling
 from glace.queries.certainty import CertaintyModel, graph_evidence
 from glace.queries.novelty import NoveltyModel, reference_rows
@@ -41,7 +38,7 @@ from glace.training.selection import select_options
 from glace.training.task import TrainingTask, training_task
 
 if TYPE_CHECKING:
-    from glace.model.custom_encoders import Encoder
+    from glace.model.network import AnyEncoder
 
 Positions = npt.NDArray[np.int64]
 
@@ -51,7 +48,7 @@ def train(
     config: Config | Mapping[str, object] | None = None,
     *,
     method: str = "glace",
-    encoder: "Encoder | None" = None,
+    encoder: "AnyEncoder | None" = None,
     validation: HeldOut | None = None,
     listener: Listener | None = None,
     checkpoint: str | Path | None = None,
@@ -136,7 +133,7 @@ def check_graph(graph: object) -> None:
 
 
 def resolve_config(
-    config: Config | Mapping[str, object] | None, method: Method, encoder: "Encoder | None" = None
+    config: Config | Mapping[str, object] | None, method: Method, encoder: "AnyEncoder | None" = None
 ) -> tuple[Config, dict[str, nn.Module]]:
     """Return the whole configuration, and custom encoders by node type."""
     if not isinstance(config, Config):

@@ -4,15 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from glace.config.config import Config
-from glace.config.methods import method_named
+from glace.config.config import Config, method_named
 from glace.errors import InputError
 from glace.fitted.history import Listener
 from glace.fitted.model import FittedModel
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, without_edges
 from glace.ids import NodeIds
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.training.alignment import aligned, widened
 from glace.training.drift import DriftPenalty, drift
 from glace.training.loop import DEFAULT_STEPS, total_steps

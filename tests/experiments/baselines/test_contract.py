@@ -11,7 +11,7 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.methods import GAUSSIAN, METHODS, make
 from glace.experiments.splits import split_edges
 from glace.graph.split import HeldOut
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.rng import Streams
 
 LEARNED = {
@@ -30,7 +30,8 @@ OPTIONS = {name: dict(LEARNED) for name in METHODS} | {
     "deepwalk": WALKS | {"learning_rate": 0.1},
     "node2vec": WALKS | {"learning_rate": 0.1},
     "vgae": NETWORKS,
-    "graphsage": NETWORKS | {"batch_size": 64, "negative_pool_size": 64, "first_hop_samples": 10, "second_hop_samples": 5},
+    "graphsage": NETWORKS
+    | {"batch_size": 64, "negative_pool_size": 64, "first_hop_samples": 10, "second_hop_samples": 5},
     "graph2gauss": {"dim": 8, "hidden": 32, "batch_size": 128, "max_steps": 100, "validate_every": 25},
 }
 for each in ("line", "line-first", "line-second"):  # nothing but edges to learn from

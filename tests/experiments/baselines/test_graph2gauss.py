@@ -11,7 +11,7 @@ from glace.experiments.baselines.hops import HopSampler
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import hold_out
 from glace.metrics import LinkScores, link_scores
-from glace.model.threads import using_threads
+from glace.model.network import using_threads
 from glace.rng import Streams
 
 

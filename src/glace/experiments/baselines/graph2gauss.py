@@ -18,10 +18,9 @@ from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.metrics import LinkScores, link_scores
-from glace.model.heads import GaussianHead
-from glace.model.input_layers import InputShape, input_layer
-from glace.model.network import ENCODE_ROWS
-from glace.model.threads import using_threads
+from glace.model.inputs import InputShape
+from glace.model.layers import GaussianHead, input_layer
+from glace.model.network import ENCODE_ROWS, using_threads
 from glace.options import option
 from glace.rng import Streams
 from glace.sparse import Matrix

@@ -26,8 +26,9 @@ from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.metrics import LinkScores, link_scores
-from glace.model.input_layers import InputLayer, InputShape, input_layer
-from glace.model.threads import using_threads
+from glace.model.inputs import InputShape
+from glace.model.layers import InputLayer, input_layer
+from glace.model.network import using_threads
 from glace.options import option
 from glace.rng import Streams
 from glace.sampling.edges import check_negatives_exist

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glace import blocks
-from glace.model.scaling import column_moments
+from glace.model.layers import column_moments
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (50, 1), (200, 7)])
