@@ -15,25 +15,6 @@ from numpydoc.docscrape import ClassDoc, FunctionDoc
 
 import glace
 
-PENDING: set[str] = {
-    "Embedding.dissimilarities",
-    "Embedding.dissimilarities_at",
-    "Embedding.flat_table",
-    "Embedding.measure_of",
-    "Embedding.neighbors_of",
-    "Embedding.positions_of",
-    "Embedding.probabilities",
-    "Embedding.roles_by",
-    "Embedding.take",
-    "Embedding.variance_terms_at",
-    "Image.check_width",
-    "InputError.text",
-    "datasets.build",
-    "datasets.get",
-    "datasets.planted",
-}
-"""Names whose docstrings are still to be written; the list may only shrink."""
-
 
 def public_objects() -> Iterator[tuple[str, object]]:
     """Yield the public names with what they stand for, and the public methods of public classes."""
@@ -112,14 +93,7 @@ PUBLIC = dict(public_objects())
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_name_documents_its_parameters(name):
     found = faults(PUBLIC[name])
-    if name in PENDING:
-        assert found, f"{name} conforms: remove it from PENDING"
-    else:
-        assert not found, f"{name}: {'; '.join(found)}"
-
-
-def test_only_public_names_are_pending():
-    assert set(PUBLIC) >= PENDING
+    assert not found, f"{name}: {'; '.join(found)}"
 
 
 EXAMPLES = [each for name, found in PUBLIC.items() for each in examples_of(name, found)]
@@ -134,7 +108,7 @@ def test_examples_run(example, tmp_path, monkeypatch):
     assert runner.run(example, out=said.append).failed == 0, "".join(said)
 
 
-if __name__ == "__main__":  # python -m tests.test_docstrings: what is still to be written
+if __name__ == "__main__":  # python -m tests.test_docstrings: list what is missing
     for public, value in PUBLIC.items():
         if faults(value):
             print(f"{public}: {'; '.join(faults(value))}")

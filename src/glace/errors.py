@@ -38,7 +38,28 @@ class InputError(GlaceError, ValueError):
         super().__init__(self.text())
 
     def text(self, spell: Spelling = as_argument) -> str:
-        """The whole message, with the names of options in the given spelling."""
+        """Return the whole message, with the names of options in the given spelling.
+
+        Parameters
+        ----------
+        spell : callable
+            Spells an option, `spell(name)` or `spell(name, value)`; by default as in Python, `n_jobs=2`. The command
+            line passes a function that returns `--n-jobs 2`.
+
+        Returns
+        -------
+        str
+            The message.
+
+        Examples
+        --------
+        >>> import glace
+        >>> error = glace.InputError("must be at least 1, not 0", option="n_jobs")
+        >>> error.text()
+        'n_jobs must be at least 1, not 0'
+        >>> error.text(lambda name, *value: "--" + name.replace("_", "-"))
+        '--n-jobs must be at least 1, not 0'
+        """
         start = "" if self.option is None else f"{spell(self.option)} "
         return f"{start}{self.message}{'' if self.hint is None else f' ({spell(*self.hint)})'}"
 

@@ -114,7 +114,20 @@ class Image(Configuration):
         return channels, height, width
 
     def check_width(self, width: int, owner: str) -> None:
-        """Raise `InputError` unless a row of `width` attributes is such an image."""
+        """Check that rows of attributes have as many columns as the image has pixels.
+
+        Parameters
+        ----------
+        width : int
+            Number of attributes.
+        owner : str
+            What the message calls this encoder, such as "encoder of 'photo'".
+
+        Raises
+        ------
+        InputError
+            If the numbers differ.
+        """
         pixels = math.prod(self.size)
         if pixels != width:
             shown = " x ".join(str(each) for each in self.size)

@@ -200,7 +200,7 @@ def load(name: str, *, directed: bool = False, data_dir: str | Path | None = Non
     --------
     >>> from glace import datasets
     >>> graph = datasets.load("wordnet-nouns")
-    >>> graph.num_nodes > 10_000
+    >>> graph.num_nodes > 9_000
     True
     """
     dataset = find(name)

@@ -147,7 +147,18 @@ class Embedding:
         return roles(self.measure, self.gaussian, self.context)
 
     def take(self, positions: npt.NDArray[np.integer]) -> "Embedding":
-        """The embedding of the nodes at these positions, in that order."""
+        """Return the embedding of some of the nodes.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Positions of the nodes, from 0; the result has their order.
+
+        Returns
+        -------
+        Embedding
+            One row per position.
+        """
         own, context = self.gaussian[positions], None if self.context is None else self.context[positions]
         certainty = None if self.certainty is None else self.certainty[positions]
         ids = self.ids.take(positions)
@@ -198,7 +209,22 @@ class Embedding:
         exclude: Exclusions | None = None,
         among: npt.NDArray[np.bool_] | None = None,
     ) -> Neighbors:
-        """Find the k nodes most similar to each node of another embedding; see `nearest_to` for the parameters.
+        """Find the k nodes most similar to each node of another embedding, as a table.
+
+        Parameters
+        ----------
+        queries : Embedding
+            Q nodes, embedded by the same model, such as new nodes.
+        k : int
+            Number of answers to each query.
+        by : {"edge", "similarity"}
+            See `neighbors`.
+        measure : str, optional
+            Another dissimilarity than the one of the training.
+        exclude : sequence of Q sequences of int, optional
+            Positions that are no answers to each query.
+        among : ndarray of bool, shape (n,), optional
+            Only nodes that are True here can be answers.
 
         Returns
         -------
@@ -261,14 +287,43 @@ class Embedding:
         return self._targets(chosen, by).nearest(source, k, exclude, among)
 
     def measure_of(self, name: str | None) -> Dissimilarity:
-        """The measure with this name, or that of the training for None; points have only `dot`."""
+        """Return a measure by its name.
+
+        Parameters
+        ----------
+        name : str or None
+            `kl`, `symmetric_kl`, `wasserstein2` or `dot`; None for the measure of the training.
+
+        Returns
+        -------
+        Dissimilarity
+            The measure.
+
+        Raises
+        ------
+        InputError
+            If the measure needs variances and the nodes are points.
+        """
         measure = self.measure if name is None else named(name)
         if measure.needs_variance and self.variance is None:
             raise InputError(f"{measure.name} needs variances, but these are points; use the measure `dot`")
         return measure
 
     def roles_by(self, measure: Dissimilarity, by: str) -> Roles:
-        """All nodes as sources and targets when nodes are compared by `edge` or by `similarity`."""
+        """Return what stands for each node as the source and as the target of a comparison.
+
+        Parameters
+        ----------
+        measure : Dissimilarity
+            The measure to compare with.
+        by : {"edge", "similarity"}
+            For `edge`, targets are contexts, if the embedding has them; for `similarity`, both are the own Gaussians.
+
+        Returns
+        -------
+        Roles
+            The Gaussians of all nodes as sources and as targets.
+        """
         if by not in COMPARISONS:
             raise InputError(f"must be {' or '.join(COMPARISONS)}, not {by!r}", option="by")
         own = self.gaussian if measure.needs_variance else Gaussian(self.mean, None)
@@ -287,25 +342,89 @@ class Embedding:
         return {}
 
     def dissimilarities(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Values:
-        """Dissimilarities (P,) of pairs of ids, from the first to the second of each."""
+        """Return the dissimilarities of pairs of nodes.
+
+        Parameters
+        ----------
+        pairs : sequence of (id, id)
+            P pairs of source and target.
+
+        Returns
+        -------
+        ndarray of float, shape (P,)
+            The dissimilarity of each pair, in the measure of the training.
+
+        Raises
+        ------
+        InputError
+            If an id is unknown.
+
+        Examples
+        --------
+        >>> import glace, numpy as np
+        >>> from glace.ids import NodeIds
+        >>> mean = np.array([[0, 0], [0, 1], [3, 0]], np.float32)
+        >>> embedding = glace.Embedding(NodeIds(["a", "b", "c"]), mean, np.ones_like(mean), "wasserstein2")
+        >>> embedding.dissimilarities([("a", "b"), ("a", "c")]).tolist()
+        [1.0, 9.0]
+        """
         return self.dissimilarities_at(self.positions_of(pairs))
 
     def positions_of(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Positions:
-        """Positions (P, 2) of pairs of ids; an unknown id raises InputError."""
+        """Return the positions of pairs of nodes.
+
+        Parameters
+        ----------
+        pairs : sequence of (id, id)
+            P pairs of source and target.
+
+        Returns
+        -------
+        ndarray of int, shape (P, 2)
+            The position of each id.
+
+        Raises
+        ------
+        InputError
+            If an id is unknown.
+        """
         if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
             raise InputError("give a list of pairs of ids: [(source, target), ...]")
         first, second = (self.ids.positions([pair[side] for pair in pairs]) for side in (0, 1))
         return np.column_stack([first, second])
 
     def dissimilarities_at(self, pairs: npt.NDArray[np.integer], sources: "Embedding | None" = None) -> Values:
-        """Dissimilarities (P,) of pairs of positions (P, 2), in float64 by the direct formula.
+        """Return the dissimilarities of pairs of positions, in float64 by the direct formula.
 
-        The first position of a pair is a row of `sources`, by default of this embedding.
+        Parameters
+        ----------
+        pairs : ndarray of int, shape (P, 2)
+            Positions of source and target.
+        sources : Embedding, optional
+            The embedding that the sources belong to, such as that of new nodes; by default this one.
+
+        Returns
+        -------
+        ndarray of float, shape (P,)
+            The dissimilarity of each pair, in the measure of the training.
         """
         return self._compare_at(pairs, self if sources is None else sources, centered=False)
 
     def variance_terms_at(self, pairs: npt.NDArray[np.integer], sources: "Embedding | None" = None) -> Values:
-        """The part (P,) of `dissimilarities_at` that comes from unequal variances; the rest comes from distance."""
+        """Return the part of each dissimilarity that comes from unequal variances; the rest comes from distance.
+
+        Parameters
+        ----------
+        pairs : ndarray of int, shape (P, 2)
+            Positions of source and target.
+        sources : Embedding, optional
+            The embedding that the sources belong to; by default this one.
+
+        Returns
+        -------
+        ndarray of float, shape (P,)
+            The dissimilarity that each pair would have if both means were equal; 0 for points.
+        """
         if self.variance is None:
             return np.zeros(len(pairs))
         return self._compare_at(pairs, self if sources is None else sources, centered=True)
@@ -327,23 +446,35 @@ class Embedding:
         return replace(self, mean=np.zeros_like(self.mean), context=context)
 
     def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> Values:
-        """Probabilities of an edge, for a population with as many edges as non-edges; see docs/concepts.md."""
+        """Return the probabilities of an edge at some dissimilarities.
+
+        Parameters
+        ----------
+        dissimilarities : ndarray of float
+            Dissimilarities in the measure of the training.
+
+        Returns
+        -------
+        ndarray of float
+            Probabilities in the same shape, for a population with as many edges as non-edges; docs/concepts.md tells
+            how they are calibrated.
+        """
         return self.platt_scaling.probabilities(dissimilarities)
 
     def mean_log_variance(self) -> Values:
-        """(n,) mean log-variance of each node, the width of its Gaussian; it is not the certainty."""
+        """Return the mean log-variance (n,) of each node, the width of its Gaussian; it is not the certainty."""
         if self.variance is None:
             raise InputError("points have no variance; train Gaussians (GLACE) instead")
         return np.asarray(np.log(self.variance.astype(np.float64)).mean(axis=1))
 
     def matrices(self) -> dict[str, npt.NDArray[np.float32]]:
-        """The matrices (n, L) that the embedding has: mean, variance, context_mean, context_variance."""
+        """Return the matrices (n, L) that exist, by name: mean, variance, context_mean, context_variance."""
         context = self.context or Gaussian(None, None)
         values = zip(MATRICES, (self.mean, self.variance, context.mean, context.variance), strict=True)
         return {name: matrix for name, matrix in values if matrix is not None}
 
     def to_arrow(self, types: pa.StringArray | None = None) -> pa.Table:
-        """The embedding as an Arrow table.
+        """Return the embedding as an Arrow table.
 
         Parameters
         ----------
@@ -367,7 +498,7 @@ class Embedding:
         return pa.table(columns).replace_schema_metadata({METADATA: json.dumps(facts)})
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """The embedding as a data frame.
+        """Return the embedding as a pandas data frame.
 
         Returns
         -------
@@ -378,7 +509,20 @@ class Embedding:
         return self.flat_table(slice(None)).to_pandas().set_index("id")
 
     def flat_table(self, rows: slice, types: pa.StringArray | None = None) -> pa.Table:
-        """Some rows as an Arrow table with a column for each number."""
+        """Return some rows as an Arrow table with one column per dimension.
+
+        Parameters
+        ----------
+        rows : slice
+            The rows to return.
+        types : pyarrow.StringArray, optional
+            Node types of all rows, to be written in a column after the ids.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns id, type, certainty, mean_0, mean_1, ..., variance_0, ..., as far as they exist.
+        """
         columns = {"id": self.ids.array[rows]} | ({} if types is None else {"type": types[rows]})
         columns |= {} if self.certainty is None else {"certainty": pa.array(self.certainty[rows])}
         for name, matrix in self.matrices().items():
