@@ -17,7 +17,7 @@ from glace.graph.split import hold_out
 from glace.metrics import link_scores
 from glace.rng import Streams
 
-pytest.importorskip("gensim")
+pytest.importorskip("gensim", reason="gensim has no wheel for Python 3.14")
 
 METHODS = [DeepWalk, Node2Vec]
 SMALL = {"dim": 16, "walks": 10, "length": 20}

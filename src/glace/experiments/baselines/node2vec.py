@@ -174,6 +174,6 @@ def _word2vec() -> Any:
         from gensim.models import Word2Vec
     except ImportError as problem:
         raise InputError(
-            f"deepwalk and node2vec need gensim: pip install 'glace-graph[baselines]' ({problem})"
+            f"deepwalk and node2vec need gensim: pip install 'glace-graph[baselines]' (Python < 3.14; {problem})"
         ) from problem
     return Word2Vec
