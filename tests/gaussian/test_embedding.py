@@ -201,3 +201,29 @@ def test_types_that_cannot_be_written(tmp_path, types, match):
     with pytest.raises(InputError, match=match):
         write_embedding(embedding(), tmp_path / "e.parquet", types)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_embedding_is_an_array_a_mapping_and_a_table():
+    e = embedding(context=True)
+    assert np.asarray(e).shape == (3, 4)
+    assert np.asarray(e, dtype=np.float64).dtype == np.float64
+    np.testing.assert_array_equal(e["b"].mean, e.mean[1])
+    np.testing.assert_array_equal(e["b"].variance, e.variance[1])
+    part = e[["c", "a"]]
+    assert list(part) == ["c", "a"]
+    np.testing.assert_array_equal(part.mean, e.mean[[2, 0]])
+    assert "b" in e
+    assert "z" not in e
+    with pytest.raises(InputError, match="no node 'z'"):
+        e["z"]
+    frame = e.to_pandas()
+    assert frame.index.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(frame[["mean_0", "mean_3"]].to_numpy(), e.mean[:, [0, 3]])
+    assert e.to_arrow().column_names == ["id", "mean", "variance", "context_mean", "context_variance"]
+
+
+def test_what_an_embedding_shows():
+    assert repr(embedding()) == "Embedding(3 Gaussians with 4 dimensions, symmetric_kl)"
+    assert repr(embedding(points=True)) == "Embedding(3 points with 4 dimensions, dot)"
+    assert "<table" in embedding()._repr_html_()
+    assert "<table" in embedding().neighbors("a")._repr_html_()
