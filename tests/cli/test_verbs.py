@@ -483,7 +483,7 @@ def test_links_of_a_model_of_a_folder(glace, folder):
 def test_embedding_nodes_that_are_unlike_the_training(glace, folder):
     write_csv(folder / "new.csv", "id,text", ["a,cat dog fur", "b,gizmo flux", "c,"])
     shown = glace("embed", "texts.glace", "--texts", "new.csv", "-o", "new.parquet", "--json", "e.json")
-    assert "mind: 2 of 3 nodes are unlike those of the training graph (first: 'b', 100 %" in shown
+    assert "warning: 2 of 3 nodes are unlike the training graph (first: 'b', 100 %" in shown
     written = record(folder / "e.json")["novelty"]
     assert [each["id"] for each in written] == ["a", "b", "c"]  # type: ignore[attr-defined]
     assert [each["unseen"] for each in written] == [0, 1, 1]  # type: ignore[attr-defined]

@@ -48,8 +48,9 @@ def embed(
     assert path is not None
     part = fitted.node_type(node_type)
     check_has_attributes(part)
-    described = {"width": part.width, "names": part.feature_names, "pipeline": part.pipeline}
-    rows = read_rows(path, role, header=not no_header, **described)
+    rows = read_rows(
+        path, role, header=not no_header, width=part.width, names=part.feature_names, pipeline=part.pipeline
+    )
     embedding = fitted.transform(rows.values, ids=rows.ids.array, node_type=node_type, n_jobs=n_jobs)
     screen = Screen(quiet)
     for line in filter(None, (each.line() for each in rows.counts)):
@@ -72,11 +73,11 @@ def _novelty(
     found = model.novelty(rows, node_type)
     high = found.is_high().nonzero()[0].tolist()
     if high:
-        first = high[0]
-        unseen = f", {100 * found.unseen[first]:.0f} % of what describes it was never seen there"
+        first, verb = high[0], "is" if len(high) == 1 else "are"
+        unseen = f", {100 * found.unseen[first]:.0f} % of its attributes never seen" if found.unseen[first] else ""
         screen.say(
-            f"mind: {len(high):,} of {len(embedding):,} nodes are unlike those of the training graph (first: "
-            f"{embedding.ids[first]!r}{unseen if found.unseen[first] else ''}); do not rely on what is said of them"
+            f"warning: {len(high):,} of {len(embedding):,} nodes {verb} unlike the training graph (first: "
+            f"{embedding.ids[first]!r}{unseen}); treat the results with caution"
         )
     columns = (embedding.ids, found.unseen.tolist(), found.rank.tolist())
     return [{"id": node, "unseen": unseen, "rank": rank} for node, unseen, rank in zip(*columns, strict=True)]

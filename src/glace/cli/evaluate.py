@@ -45,7 +45,7 @@ def evaluate(
     graph, screen = source.load(), Screen(quiet)
     screen.say(repr(graph))
     record = evaluate(graph, source.name, wanted)
-    _show(record.values, screen)
+    _show(dict(record.values), screen)
     if json:
         write_record(json, record)
 

@@ -48,9 +48,7 @@ def fit(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only print the expected sizes.")
-    ] = False,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Only print the expected sizes.")] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

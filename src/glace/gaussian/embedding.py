@@ -113,9 +113,9 @@ class Embedding:
     def __getitem__(self, node: NodeId) -> Gaussian: ...
 
     @overload
-    def __getitem__(self, node: Sequence[NodeId]) -> "Embedding": ...
+    def __getitem__(self, node: list[str] | list[int]) -> "Embedding": ...
 
-    def __getitem__(self, node: NodeId | Sequence[NodeId]) -> "Gaussian | Embedding":
+    def __getitem__(self, node: NodeId | list[str] | list[int]) -> "Gaussian | Embedding":
         if isinstance(node, str | int | np.integer):
             return self.gaussian[self.ids.position(node)]
         return self.take(self.ids.positions(list(node)))

@@ -110,10 +110,12 @@ def links(
         found = likely_links(embedding, known, k, search, progress, types)
     else:
         found = links_of(embedding, known, position, k, search, types)
-    ends = found.positions.T
+    source, target = found.positions.T
     return Links(
-        *(ids_at(embedding.ids, column) for column in ends),
-        *(names_at(graph.node_types, column) for column in ends),
+        ids_at(embedding.ids, source),
+        ids_at(embedding.ids, target),
+        names_at(graph.node_types, source),
+        names_at(graph.node_types, target),
         found.dissimilarities,
         embedding.probabilities(found.dissimilarities),
         None if embedding.certainty is None else embedding.certainty[found.positions].mean(axis=1),

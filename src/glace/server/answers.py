@@ -163,9 +163,9 @@ class Answers:
         for row in _plain(neighbors(self.embedding, self.graph, new, _count(k))):
             answers[int(row["query"])]["neighbors"].append(_without(row, "query"))
         if novelty is not None:
-            for row, answer in enumerate(answers):
-                answer |= {"unseen": float(novelty.unseen[row]), "novelty": float(novelty.rank[row])}
-                answer["is_novel"] = bool(novelty.is_high()[row])
+            for position, answer in enumerate(answers):
+                answer |= {"unseen": float(novelty.unseen[position]), "novelty": float(novelty.rank[position])}
+                answer["is_novel"] = bool(novelty.is_high()[position])
         return answers
 
     def ellipses(self, node: str, others: list[str]) -> list[Answer]:
