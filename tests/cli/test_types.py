@@ -61,7 +61,7 @@ def test_links_to_a_type(glace, typed):
 def test_neighbors_of_a_type_and_label(glace, typed, tmp_path):
     def found(*filters):
         shown = glace("neighbors", typed, "n0", "-k", "99", *filters, "--json", "n.json")
-        assert re.search("id +type +dissimilarity", shown)
+        assert re.search("id +label +type +dissimilarity", shown)
         return json.loads((tmp_path / "n.json").read_text())["neighbors"]
 
     words = found("--node-type", "word")

@@ -163,7 +163,7 @@ def test_a_model_file_has_ordinary_permissions(glace, folder):
 
 def test_fit_says_when_it_stopped_early(glace):
     options = ["--patience", "1", "--validate-every", "1", "--max-steps", "500"]
-    assert re.search(r"steps in .*, no better for a while", glace(*FIT, *options))
+    assert re.search(r"steps in .*, stopped early", glace(*FIT, *options))
 
 
 def test_fit_without_held_out_edges(glace, folder):
@@ -470,9 +470,11 @@ def test_links_of_a_node(glace):
         assert re.search(rf"^ *7 +{other} ", shown, re.MULTILINE)
 
 
-def test_links_of_a_model_of_a_folder(glace, folder):
+def test_links_of_a_model_of_a_folder_too_large_to_keep(glace, folder, monkeypatch):
+    monkeypatch.setattr("glace.training.train.LARGE", 0)
     glace("convert", *TABLES, "-o", "g.graph")
     glace("fit", "g.graph", *FAST, "-q", "-o", "disk.glace")
+    assert main.run(["links", "disk.glace"]) == 2
     glace("links", "disk.glace", "-k", "5", "--edges", "edges.csv", "-o", "l.csv")
     pairs = pyarrow.csv.read_csv("l.csv").select(["source", "target"]).to_pylist()
     known = {tuple(line.split(",")[:2]) for line in (folder / "edges.csv").read_text().splitlines()}
