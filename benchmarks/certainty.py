@@ -18,7 +18,7 @@ from glace.estimators import GLACE
 from glace.experiments.evaluation.link_prediction import link_values
 from glace.experiments.evaluation.uncertainty import certainty_scores
 from glace.experiments.splits import hide_nodes, split_edges
-from glace.fitted.network import embed_all
+from glace.fitted.state import embed_all
 from glace.graph.graph import Graph
 from glace.queries.certainty import evidence
 from glace.queries.novelty import HIGH

@@ -19,14 +19,13 @@ from benchmarks.time_to_quality import Way
 from glace.config.config import Config
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.splits import Split, split_edges
-from glace.fitted.network import embed_all
+from glace.fitted.state import embed_all
 from glace.gaussian.embedding import Embedding
 from glace.model.network import using_threads
 from glace.rng import Streams
-from glace.training.loop import Trainer
+from glace.training.loop import Trainer, training_task
 from glace.training.optimizer import BETAS, Optimizer
 from glace.training.selection import INITIAL
-from glace.training.task import training_task
 
 PATHS = ("plain", "fast")
 

@@ -16,7 +16,7 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, Report, Results, Rounds, Threads, interleaved
-from glace.fitted.file import load_embedding
+from glace.fitted.model import load_embedding
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.search import wide

@@ -12,10 +12,9 @@ from glace.model.layers import SparseInput, SparseRowGradient, sparse_inputs
 from glace.model.loss import batch_loss
 from glace.model.network import Network
 from glace.sampling.edges import EdgeSampler
-from glace.training.loop import Trainer, input_mask
+from glace.training.loop import Trainer, input_mask, training_task
 from glace.training.optimizer import Optimizer
 from glace.training.selection import initial_options
-from glace.training.task import training_task
 
 STAGES = (
     "draw",

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from glace.config.encoders import MLP, Identity, Image
     from glace.errors import FormatError, GlaceError, InputError, TrainingDiverged
     from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
-    from glace.fitted.file import load_embedding
-    from glace.fitted.model import FittedModel, load
+    from glace.fitted.model import FittedModel, load, load_embedding
     from glace.gaussian.embedding import Embedding
     from glace.gaussian.embedding_file import write_embedding
     from glace.graph.arrays import from_arrays
@@ -49,7 +48,7 @@ _HOME = {
     "DriftReport": "glace.training.update:DriftReport",
     "estimate": "glace.training.estimate:estimate",
     "load": "glace.fitted.model:load",
-    "load_embedding": "glace.fitted.file:load_embedding",
+    "load_embedding": "glace.fitted.model:load_embedding",
     "Embedding": "glace.gaussian.embedding:Embedding",
     "write_embedding": "glace.gaussian.embedding_file:write_embedding",
     "Graph": "glace.graph.graph:Graph",

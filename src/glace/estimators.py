@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from glace.config.config import METHODS, STAGES, Config, ModelConfig, RunConfig, SamplingConfig, TrainingConfig
-from glace.fitted.history import History, Listener, Selection
 from glace.fitted.model import FittedModel
 from glace.fitted.new_nodes import NewAttributes
+from glace.fitted.state import History, Listener, Selection
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut

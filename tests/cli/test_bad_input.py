@@ -336,8 +336,8 @@ def no_work(monkeypatch):
 
     for reader in (
         "fitted.model.load",
-        "fitted.file.load_embedding",
-        "fitted.file.load_with_graph",
+        "fitted.model.load_embedding",
+        "fitted.model.load_with_graph",
         "io.read.read_tables",
     ):
         monkeypatch.setattr(f"glace.{reader}", too_early)
@@ -632,7 +632,7 @@ def break_down(*_, **__):
     raise RuntimeError("first line\nsecond line")
 
 
-@pytest.mark.parametrize("place", ["glace.fitted.file.load_with_graph", "glace.storage.files.check_writable"])
+@pytest.mark.parametrize("place", ["glace.fitted.model.load_with_graph", "glace.storage.files.check_writable"])
 def test_a_fault_of_our_own(refused, monkeypatch, place):
     monkeypatch.delenv("GLACE_DEBUG", raising=False)
     monkeypatch.setattr(place, break_down)
@@ -642,7 +642,7 @@ def test_a_fault_of_our_own(refused, monkeypatch, place):
 
 def test_a_fault_is_raised_for_those_who_look_for_it(folder, monkeypatch):
     monkeypatch.setenv("GLACE_DEBUG", "1")
-    monkeypatch.setattr("glace.fitted.file.load_with_graph", break_down)
+    monkeypatch.setattr("glace.fitted.model.load_with_graph", break_down)
     with pytest.raises(RuntimeError, match="first line"):
         run(["export", "people.glace", "-o", "out.csv"])
 

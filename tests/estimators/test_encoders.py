@@ -13,11 +13,11 @@ import glace
 from glace.cli.main import run
 from glace.config.config import METHODS
 from glace.errors import InputError
-from glace.fitted.network import graph_inputs
+from glace.fitted.state import graph_inputs
 from glace.model.layers import sparse_inputs
 from glace.model.loss import batch_loss
 from glace.model.network import split_modules
-from glace.training.task import TrainingTask, training_task
+from glace.training.loop import TrainingTask, training_task
 from glace.training.train import visible_graph
 from tests.conftest import small
 

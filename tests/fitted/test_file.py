@@ -15,8 +15,7 @@ import glace
 from glace.errors import FormatError, InputError
 from glace.features.pipeline import FeaturePipeline
 from glace.features.text import TextVocabulary
-from glace.fitted.file import KIND, VERSION, load_embedding
-from glace.fitted.model import load
+from glace.fitted.model import KIND, VERSION, load, load_embedding
 from glace.storage import container
 from tests.conftest import small
 

@@ -13,7 +13,7 @@ import glace
 from glace.config.config import ModelConfig
 from glace.config.encoders import parse_encoder
 from glace.errors import InputError
-from glace.fitted.network import graph_inputs, input_shape
+from glace.fitted.state import graph_inputs, input_shape
 from glace.model.inputs import InputMask, InputShape, InputType, NodeInputs, Scaling, TypeInputs
 from glace.model.layers import ACTIVATIONS, HiddenLayer, check_module, encoder_module
 from glace.model.network import Network, input_types

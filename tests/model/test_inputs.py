@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import glace
 from glace.config.config import ModelConfig, SamplingConfig, TrainingConfig
 from glace.errors import InputError
-from glace.fitted.network import graph_inputs, input_shape
+from glace.fitted.state import graph_inputs, input_shape
 from glace.model.inputs import MAX_NEIGHBORS, InputMask, partners
 from glace.model.layers import VARIANCE_FLOOR
 from glace.model.network import Network, input_types

@@ -10,9 +10,7 @@ from glace.config.config import Config
 from glace.errors import InputError
 from glace.model.layers import SparseInput, sparse_inputs
 from glace.model.loss import batch_loss
-from glace.training.checkpoint import State
-from glace.training.loop import input_mask
-from glace.training.task import training_task
+from glace.training.loop import State, input_mask, training_task
 from tests.conftest import small
 
 

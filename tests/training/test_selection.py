@@ -1,6 +1,7 @@
 """Options left to `auto`: who is tried against whom, who wins, and that a real fit tells and keeps the outcome."""
 
 import hashlib
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,11 +12,11 @@ import glace
 from glace.config.config import Config
 from glace.errors import InputError
 from glace.experiments.evaluation.link_prediction import link_prediction
-from glace.fitted.history import Progress, Selection, Trial
+from glace.fitted.state import Progress, Selection, Trial, part_of
 from glace.graph.split import HeldOut
 from glace.sampling.edges import EdgeSampler
+from glace.training import loop as fitting
 from glace.training import selection as choices
-from glace.training import task as fitting
 from glace.training.selection import CANDIDATES, INITIAL, WITHOUT_ATTRIBUTES, TrialResult, run_trial
 from tests.conftest import small
 
@@ -120,19 +121,19 @@ def test_a_choice_is_plain_data():
     found = Selection(
         {"offset": 0.0, "neighbor_features": "none"}, (Trial("", None, 0.7, True), Trial("offset", 0.0, 0.8, True))
     )
-    assert Selection.from_json(found.to_json()) == found
-    assert Selection.from_json(Selection({}).to_json()) == Selection({})
+    assert Selection.from_json(asdict(found)) == found
+    assert Selection.from_json(asdict(Selection({}))) == Selection({})
 
 
 def test_many_runs_are_heard_of_as_one():
     heard: list[Progress] = []
     for part in range(3):
-        listener = choices._part(heard.append, part, 3)
+        listener = part_of(heard.append, part, 3)
         assert listener is not None
         for done in (0.5, 1.0):
             listener(Progress(1, done, 0.1, 0.01, 1.0, None))
     assert [progress.done for progress in heard] == pytest.approx([1 / 6, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])
-    assert choices._part(None, 0, 3) is None
+    assert part_of(None, 0, 3) is None
 
 
 # Real fits

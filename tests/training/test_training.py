@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ import torch
 import glace
 from glace.errors import TrainingDiverged
 from glace.experiments.evaluation.link_prediction import link_prediction
-from glace.fitted.history import History, Progress, ValidationPoint
+from glace.fitted.state import History, Progress, ValidationPoint
 from glace.graph.split import HeldOut
 from glace.model.network import using_threads
-from glace.training.task import Validation
+from glace.training.loop import Validation
 from tests.conftest import small
 
 
@@ -99,7 +100,7 @@ def test_divergence_in_the_last_step_is_noticed(planted, share):
 
 def test_validation_looks_at_an_even_sample(monkeypatch):
     """Held-out edges come sorted by node; a sample must not be the first of them."""
-    monkeypatch.setattr("glace.training.task.MAX_VALIDATION_PAIRS", 40)
+    monkeypatch.setattr("glace.training.loop.MAX_VALIDATION_PAIRS", 40)
     edges = np.column_stack([np.arange(1000), np.arange(1000) + 1])
     sample = Validation.sample(HeldOut(edges, edges), np.random.default_rng(0))
     assert len(sample.truth) == 40
@@ -143,5 +144,5 @@ def test_history_is_plain_data():
         0.7,
         [ValidationPoint(1, 0.9, 0.6, 0.5), ValidationPoint(2, 0.8, 0.7, 0.6), ValidationPoint(3, 0.7, 0.7, 0.7)],
     )
-    assert History.from_json(history.to_json()) == history
+    assert History.from_json(asdict(history)) == history
     assert history.best == history.validation_points[1], "the earliest of equals"

@@ -15,7 +15,7 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the Gaussians of all nodes: id, type if there are types, mean, variance."""
-    from glace.fitted.file import load_with_graph
+    from glace.fitted.model import load_with_graph
     from glace.gaussian.embedding_file import check_ending, write_embedding
 
     check_outputs(output, inputs=[model])

@@ -54,7 +54,7 @@ def fit(
 ) -> None:
     """Train one Gaussian per node of a graph and write a model file."""
     from glace.config.config import METHODS
-    from glace.fitted.file import check_model_name
+    from glace.fitted.model import check_model_name
 
     screen, given = Screen(quiet), options | named_options(option or [])
     if method not in METHODS:

@@ -41,7 +41,7 @@ def neighbors(
     quiet: Quiet = False,
 ) -> None:
     """Show the nodes most similar to a node, or to each of some new nodes, by exact search."""
-    from glace.fitted.file import load_with_graph
+    from glace.fitted.model import load_with_graph
     from glace.queries.neighbors import neighbors
     from glace.records import Record, provenance
 
@@ -69,7 +69,7 @@ def neighbors(
 
 def _new_nodes(embedding: "Embedding", model: Path, of: Path) -> "Embedding":
     """Read new nodes; raise if another model embedded them, which its different calibration shows."""
-    from glace.fitted.file import load_embedding
+    from glace.fitted.model import load_embedding
     from glace.gaussian.embedding import UNCALIBRATED
 
     queries = load_embedding(of)

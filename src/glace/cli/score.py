@@ -30,7 +30,7 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Score pairs of nodes: dissimilarity, the part of it from unequal variances, edge probability, certainty."""
-    from glace.fitted.file import load_embedding
+    from glace.fitted.model import load_embedding
     from glace.queries.neighbors import pair_scores_at
     from glace.records import Record, provenance
 

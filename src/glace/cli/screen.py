@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from glace.fitted.history import Listener, Progress
+    from glace.fitted.state import Listener, Progress
 
 
 class Report(Protocol):

@@ -31,8 +31,7 @@ def update(
 
     Give the whole graph: nodes that are no longer in it are removed from the model.
     """
-    from glace.fitted.file import check_model_name
-    from glace.fitted.model import load
+    from glace.fitted.model import check_model_name, load
     from glace.records import Record, provenance
     from glace.training.update import compare
     from glace.training.update import update as update_model

@@ -203,8 +203,6 @@ class RunConfig(Configuration):
 
 
 STAGES = (ModelConfig, SamplingConfig, TrainingConfig, RunConfig)
-
-
 Stage = TypeVar("Stage", bound=Configuration)
 
 
@@ -275,8 +273,6 @@ _LACE: dict[str, float | str | None] = {
     "offset": "learned",
     "patience": 5,
 }
-
-
 _PUBLISHED: dict[str, float | str | None] = {
     "ensemble_size": 1,
     "proximity": "both",
@@ -287,12 +283,8 @@ _PUBLISHED: dict[str, float | str | None] = {
     "learning_rate": 3e-3,
     "patience": 5,
 }
-
-
 # With LINE a node learns from its own edges only, so the length of training is set in passes over the edges.
 _LINE = _LACE | {"proximity": "both", "activation": "linear", "n_negatives": 1, "max_epochs": 60.0}
-
-
 METHODS = {
     method.name: method
     for method in (

@@ -1,7 +1,7 @@
 """All methods by name: the baselines, and the estimators of the package."""
 
 import time
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from glace.experiments.baselines.graphsage import GraphSAGE
 from glace.experiments.baselines.method import Method, refuse_unseen, with_unseen
 from glace.experiments.baselines.node2vec import DeepWalk, Node2Vec
 from glace.experiments.baselines.vgae import VGAE
-from glace.fitted.history import Listener, Progress
+from glace.fitted.state import Listener, Progress
 from glace.gaussian.dissimilarity import stacked
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
@@ -85,7 +85,7 @@ class Learned:
         history = self.model.history_
         assert history.best is not None
         steps = {"steps": history.step, "best_step": history.best.step}
-        return {**steps, "choice": self.model.selection_.to_json()}
+        return {**steps, "choice": asdict(self.model.selection_)}
 
 
 def make(name: str, options: dict[str, Any]) -> Method:

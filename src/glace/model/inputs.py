@@ -70,11 +70,7 @@ class Scaling:
 MAX_NEIGHBORS = 5
 """Neighbours that a mean is taken over in a training step; all of them when nodes are embedded. Otherwise hubs would
 cost as much as all other nodes, and a mean over a different sample in each step does not overfit."""
-
-
 TypeCodes = npt.NDArray[np.integer]
-
-
 Locate = Callable[[NodeIndex], tuple[TypeCodes, NodeIndex]]
 """Maps nodes to their type codes and to their rows in the matrix of that type."""
 

@@ -295,8 +295,6 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
     "linear": nn.Identity,
 }
-
-
 KERNEL = 3
 
 

@@ -34,16 +34,10 @@ from glace.rng import Streams
 from glace.sparse import Matrix
 
 Weights = Mapping[str, npt.NDArray[np.generic]]
-
-
 ENCODE_ROWS = 4096
 """Rows encoded at a time when all nodes are embedded: bounds memory, and bits do not depend on the number of nodes."""
-
-
 TRIAL_ROWS = 4
 """Rows that a user's module is tried on."""
-
-
 INITIAL_OFFSET = 4.0
 """Initial value of a learned offset for Gaussians: KL and Wasserstein are never negative, so that from 0 it takes long
 to leave the floor of log 2 per edge. A dot product has both signs and starts at 0. See docs/concepts.md."""
@@ -293,8 +287,6 @@ def roles(config: ModelConfig) -> tuple[str, ...]:
 
 Modules = dict[str, nn.Module]
 """The user's modules by node type; "" stands for all types that are not named."""
-
-
 AnyEncoder = str | EncoderSpec | nn.Module | Mapping[str, str | EncoderSpec | nn.Module]
 """What users may pass as `encoder=`."""
 

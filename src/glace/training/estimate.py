@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from glace.blocks import BLOCK
 from glace.config.config import Config, method_named
-from glace.fitted.file import LARGE
+from glace.fitted.model import LARGE
 from glace.graph.graph import Graph
 from glace.model.inputs import MAX_NEIGHBORS
 from glace.model.network import ENCODE_ROWS

@@ -1,26 +1,32 @@
-"""The training loop: draw a batch, take a step, validate from time to time, keep the best weights."""
+"""A training run: draw a batch, take a step, validate from time to time, keep the best weights, write checkpoints."""
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
-from glace.config.config import TrainingConfig
-from glace.errors import TrainingDiverged
-from glace.fitted.history import History, Listener, Progress, ValidationPoint
+from glace.config.config import Config, TrainingConfig
+from glace.errors import InputError, TrainingDiverged
+from glace.fitted.state import History, Listener, Progress, ValidationPoint, graph_inputs, input_shape
+from glace.gaussian.dissimilarity import roles
+from glace.graph.graph import Graph
+from glace.graph.split import HeldOut, hold_out
 from glace.metrics import link_scores
 from glace.model.inputs import InputMask, NodeInputs
 from glace.model.loss import batch_loss
-from glace.model.network import ENCODE_ROWS, Network, cores
+from glace.model.network import ENCODE_ROWS, Network, cores, input_types
 from glace.sampling.edges import Batch, EdgeSampler
+from glace.storage import container
 from glace.storage.container import Arrays
-from glace.training.checkpoint import Checkpoints, State
 from glace.training.drift import DriftPenalty
 from glace.training.optimizer import Optimizer
 
@@ -28,19 +34,110 @@ DEFAULT_STEPS = 3000
 DEFAULT_EPOCHS = 30
 """Limits that hold if none is given; the smaller one counts. A small graph is overfitted long before 3,000 steps, which
 harms the embedding of new nodes."""
-
 Scores = npt.NDArray[np.float64]
+MAX_VALIDATION_PAIRS = 6_000
+"""Validation pairs that are scored. With this many, an AUC of 0.99 has a standard error of 0.001."""
+MAX_VALIDATION_NEIGHBORS = 20
+"""Neighbours that are averaged for a node of a validation pair: more of a hub's thousands would not change its mean."""
 
 
-class ScoresPairs(Protocol):
-    """Validation pairs, of which `truth` (P,) marks the edges."""
+@dataclass(frozen=True)
+class Validation:
+    """Validation pairs: `pairs` (P, 2) holds positions in `nodes`, the distinct nodes; `truth` (P,) marks the edges."""
 
-    @property
-    def truth(self) -> npt.NDArray[np.bool_]:
-        """Which pairs are edges."""
+    nodes: npt.NDArray[np.int64]
+    pairs: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.bool_]
 
-    def scores(self, network: Network, inputs: NodeInputs) -> Scores:
-        """Return the score (P,) of each pair."""
+    @classmethod
+    def sample(cls, held_out: HeldOut, generator: np.random.Generator) -> "Validation":
+        """Draw at most `MAX_VALIDATION_PAIRS` of the held-out pairs uniformly, half of them edges."""
+        limit = MAX_VALIDATION_PAIRS // 2
+        kept = HeldOut(*(generator.permutation(pairs)[:limit] for pairs in (held_out.edges, held_out.non_edges)))
+        nodes, pairs = np.unique(kept.pairs(), return_inverse=True)
+        return cls(nodes, pairs.reshape(-1, 2), kept.truth())
+
+    def scores(self, network: Network, inputs: NodeInputs) -> npt.NDArray[np.float64]:
+        """Return the score (P,), minus the dissimilarity, of each pair; FloatingPointError if one is not finite."""
+        mask = InputMask(0, 0.0, 0.0, np.empty((0, 2), np.int64), MAX_VALIDATION_NEIGHBORS)
+        ends = roles(network.measure, *network.embed(inputs, self.nodes, mask))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = -network.measure.direct(ends.source[self.pairs[:, 0]], ends.target[self.pairs[:, 1]])
+        if not np.isfinite(scores).all():
+            raise FloatingPointError
+        return np.asarray(scores)
+
+
+KIND, VERSION = "glace-checkpoint", 2
+
+
+@dataclass(frozen=True)
+class State:
+    """A run between two steps. The sampler has no state: a batch depends on the number of its step only."""
+
+    history: History
+    weights: Arrays
+    optimizer: Arrays
+    best_weights: Arrays | None
+
+
+@dataclass
+class Checkpoints:
+    """Writes the state of a run to `path`, at most every `seconds`.
+
+    `identity` holds what the bits depend on besides the state: data, configuration, threads, versions.
+    """
+
+    path: Path
+    identity: dict[str, Any]
+    seconds: float = 10.0
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Plain values of the caller, returned when the run is resumed."""
+
+    def __post_init__(self) -> None:
+        self._last = time.monotonic()
+
+    def offer(self, state: Callable[[], State]) -> None:
+        """Write the state if it is time to."""
+        if time.monotonic() - self._last >= self.seconds:
+            self.save(state())
+            self._last = time.monotonic()
+
+    def save(self, state: State) -> None:
+        """Write a state, completely or not at all."""
+        groups = {"weights": state.weights, "optimizer": state.optimizer, "best": state.best_weights or {}}
+        arrays = {f"{group}|{name}": array for group, named in groups.items() for name, array in named.items()}
+        facts = {"identity": self.identity, "history": asdict(state.history), "notes": self.notes}
+        container.write(self.path, KIND, VERSION, facts, arrays)
+
+    def load(self) -> tuple[State, dict[str, Any]]:
+        """Return the state and the notes of the file; raise if it belongs to another run, naming the differences."""
+        metadata, arrays = container.read(self.path, KIND, VERSION)
+        self._check_same(metadata["identity"])
+        groups: dict[str, Arrays] = {"weights": {}, "optimizer": {}, "best": {}}
+        for name, array in arrays.items():
+            group, _, rest = name.partition("|")
+            groups[group][rest] = array
+        history = History.from_json(metadata["history"])
+        state = State(history, groups["weights"], groups["optimizer"], groups["best"] or None)
+        return state, metadata["notes"]
+
+    def _check_same(self, written: dict[str, Any]) -> None:
+        before, after = _flat(written), _flat(self.identity)
+        different = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+        if different:
+            shown = "; ".join(f"{key} was {before.get(key)!r} and is {after.get(key)!r}" for key in different[:5])
+            raise InputError(
+                f"cannot resume from {self.path}, which belongs to another run: {shown}. Use the same data, options "
+                "and versions, or delete the file to start from the beginning"
+            )
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
 
 
 class Trainer:
@@ -51,7 +148,7 @@ class Trainer:
         network: Network,
         inputs: NodeInputs,
         sampler: EdgeSampler,
-        validation: ScoresPairs | None,
+        validation: Validation | None,
         config: TrainingConfig,
         drift_penalty: DriftPenalty | None = None,
     ) -> None:
@@ -254,3 +351,67 @@ def total_steps(config: TrainingConfig, sampler: EdgeSampler) -> float:
     steps_per_epoch = sampler.positives.count / sampler.config.batch_size
     in_epochs = math.inf if epochs is None else math.ceil(epochs * steps_per_epoch)
     return min(math.inf if steps is None else steps, in_epochs)
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """What a training run and its trials share. All of it is fixed before the first step."""
+
+    graph: Graph
+    """The graph to train on, without the validation edges."""
+    config: Config
+    dissimilarity: str
+    sampler: EdgeSampler
+    held_out: HeldOut | None
+    """All held-out pairs; None if nothing is held out."""
+    validation: Validation | None
+    """The held-out pairs that are scored during training."""
+    compiled: bool = True
+    """Whether the compiled kernels are used if the device is the CPU."""
+    modules: Mapping[str, nn.Module] = field(default_factory=dict)
+    """Custom encoders by node type; "" stands for all types that are not named."""
+
+    def trainer(self, config: Config, drift_penalty: DriftPenalty | None = None) -> Trainer:
+        """Return a run from initial weights, with a configuration that leaves no option `auto`."""
+        network = self.network(config)
+        inputs = graph_inputs(network, self.graph)
+        return Trainer(network, inputs, self.sampler, self.validation, config.training, drift_penalty)
+
+    def network(self, config: Config) -> Network:
+        """Return an untrained network; it knows the scale of the attributes."""
+        device = checked_device(config.run.device)
+        compiled = self.compiled and device == "cpu"
+        types = self.graph.by_type()
+        shapes = {node_type.name: input_shape(node_type) for node_type in types.types}
+        made = input_types(shapes, config.model, self.modules)
+        network = Network(made, config.model, self.dissimilarity, config.streams, device, compiled)
+        matrices = types.features()
+        network.standardize(matrices)
+        network.check_modules(matrices)
+        return network
+
+
+def training_task(
+    graph: Graph,
+    config: Config,
+    dissimilarity: str,
+    validation: HeldOut | None = None,
+    modules: Mapping[str, nn.Module] | None = None,
+) -> TrainingTask:
+    """Hold out validation edges, unless validation pairs are given, and prepare the sampler."""
+    fraction, streams = config.training.validation_fraction, config.streams
+    if validation is None and fraction > 0:
+        # No more than are ever scored: the rest is better used for training.
+        graph, validation = hold_out(graph, fraction, streams.numpy("validation"), MAX_VALIDATION_PAIRS // 2)
+    scored = None if validation is None else Validation.sample(validation, streams.numpy("validation sample"))
+    sampler = EdgeSampler(graph, config.sampling, streams)
+    return TrainingTask(graph, config, dissimilarity, sampler, validation, scored, modules=modules or {})
+
+
+def checked_device(name: str) -> str:
+    """Return the name of the device if torch can use it here."""
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available[name]:
+        found = ", ".join(each for each, is_available in available.items() if is_available)
+        raise InputError(f"torch finds no device {name!r} on this machine; available: {found}")
+    return name

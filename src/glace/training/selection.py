@@ -3,18 +3,17 @@
 No setting is best on every graph. The first trial has the settings that did well on most graphs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from glace.config.config import Config, ModelConfig
 from glace.config.encoders import CustomEncoder, Image
-from glace.fitted.history import Listener, OptionValue, Selection, Trial
+from glace.fitted.state import Listener, OptionValue, Selection, Trial, part_of
 from glace.metrics import auc_difference, link_scores
 from glace.storage.container import Arrays
-from glace.training.loop import total_steps
-from glace.training.task import TrainingTask
+from glace.training.loop import TrainingTask, total_steps
 
 Scores = npt.NDArray[np.float64]
 Candidate = tuple[str, OptionValue]
@@ -90,10 +89,10 @@ def select_options(task: TrainingTask, listener: Listener | None = None) -> tupl
     candidates = candidate_changes(task.config.model, has_attributes)
     if task.validation is None or not candidates:
         return Selection(options), None
-    best = run_trial(task, task.config.replace(**options), _part(listener, 0, 1 + len(candidates)))
+    best = run_trial(task, task.config.replace(**options), part_of(listener, 0, 1 + len(candidates)))
     trials = [Trial("", None, best.auc, kept=True)]
     for number, (name, value) in enumerate(candidates, start=1):
-        part = _part(listener, number, 1 + len(candidates))
+        part = part_of(listener, number, 1 + len(candidates))
         result = run_trial(task, best.config.replace(**{name: value}), part, stop_if_behind=best)
         better = is_significantly_better(result.scores, best.scores, result.truth)
         trials.append(Trial(name, value, result.auc, better))
@@ -150,11 +149,3 @@ def _shortened(config: Config, task: TrainingTask) -> Config:
         max_steps=max(round(steps), 1),
         max_epochs=None,
     )
-
-
-def _part(listener: Listener | None, number: int, count: int) -> Listener | None:
-    """Return a listener for one of several trials that reports the progress of all."""
-    if listener is None:
-        return None
-    report = listener
-    return lambda progress: report(replace(progress, done=(number + progress.done) / count, stage="trials"))

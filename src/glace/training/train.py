@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,8 @@ from torch import nn
 from glace.config.config import Config, Method, method_named
 from glace.config.encoders import Identity
 from glace.errors import InputError
-from glace.fitted.file import LARGE
-from glace.fitted.history import Listener, Selection
-from glace.fitted.model import FittedModel
-from glace.fitted.network import NetworkState, embed_all, graph_inputs, standardized
+from glace.fitted.model import LARGE, FittedModel
+from glace.fitted.state import Listener, NetworkState, Selection, embed_all, graph_inputs, standardized
 from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.graph import Graph
 from glace.graph.node_types import NodeType
@@ -32,10 +30,8 @@ from glace.rng import Streams
 from glace.sparse import narrowed
 from glace.storage.files import check_writable
 from glace.storage.mapped import scratch
-from glace.training.checkpoint import Checkpoints
-from glace.training.loop import Trainer
+from glace.training.loop import Checkpoints, Trainer, TrainingTask, training_task
 from glace.training.selection import select_options
-from glace.training.task import TrainingTask, training_task
 
 if TYPE_CHECKING:
     from glace.model.network import AnyEncoder
@@ -117,7 +113,7 @@ def train(
         if selection is None or trainer is None:
             selection, trainer = _started(task, listener)
         if checkpoints is not None:
-            checkpoints.notes = selection.to_json()
+            checkpoints.notes = asdict(selection)
         trainer.run(listener, checkpoints)
         config = config.replace(**selection.options)
         return assemble(TrainedRun(graph, ordered, positions, task, trainer), chosen, config, selection)

@@ -6,16 +6,15 @@ import numpy as np
 
 from glace.config.config import Config, method_named
 from glace.errors import InputError
-from glace.fitted.history import Listener
 from glace.fitted.model import FittedModel
+from glace.fitted.state import Listener
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, without_edges
 from glace.ids import NodeIds
 from glace.model.network import using_threads
 from glace.training.alignment import aligned, widened
 from glace.training.drift import DriftPenalty, drift
-from glace.training.loop import DEFAULT_STEPS, total_steps
-from glace.training.task import TrainingTask, training_task
+from glace.training.loop import DEFAULT_STEPS, TrainingTask, total_steps, training_task
 from glace.training.train import TrainedRun, assemble, check_graph, visible_graph
 
 STEPS_FRACTION = 0.1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from glace.errors import TrainingDiverged
-from glace.fitted.history import History, ValidationPoint
+from glace.fitted.state import History, ValidationPoint
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
 from glace.metrics import LinkScores
