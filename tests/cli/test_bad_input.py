@@ -115,7 +115,7 @@ EDGE_ROWS = [
     ("node 01,node 02,nan", r"edges\.csv, row 5: weights must be finite .* but this is nan|row 5: no value"),
     ("node 01,node 02,inf", r"edges\.csv, row 5: weights must be finite .* but this is inf"),
     ("node 01,node 02,heavy", r"edges\.csv, row 5: expected a number, but found 'heavy' in column 'weight'"),
-    ("node 01,,1", r"edges\.csv, row 5: the id in column 'target' is missing"),
+    ("node 01,,1", r"edges\.csv, row 5: no value in column 'target'; fill it in"),
     ("node 01,node 02", r"edges\.csv, row 5: expected 3 columns, got 2"),
 ]
 

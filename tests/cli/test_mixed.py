@@ -42,7 +42,7 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     np.testing.assert_array_equal(rows.values.toarray(), trained.toarray())
     assert rows.values.data.tobytes() == trained.data.tobytes()
     said = glace("embed", "m.glace", "--attributes", "shops.csv", "-o", "again.parquet")
-    assert "6 values of 'price' missing: taken as unknown" in said
+    assert "values of 'price' taken as unknown: 6 missing" in said
     by_file, by_frame = load_embedding("again.parquet"), model.transform(shops)
     assert list(by_file.ids) == list(by_frame.ids) == names()
     np.testing.assert_array_equal(by_file.mean, by_frame.mean)
@@ -53,7 +53,7 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     new = pd.DataFrame({"id": ["x", "y"], "town": ["Bern", "Genf"], "price": [None, 3.0], "wares": ["wine", "hats"]})
     new.to_csv("new.csv", index=False)
     said = glace("embed", "m.glace", "--attributes", "new.csv", "-o", "new.parquet", "--json", "new.json")
-    assert "1 value of 'town' never seen in training (first: 'Genf' in row 3): taken as unknown" in said
+    assert "values of 'town' taken as unknown: 1 never seen in training (first: 'Genf' in row 3)" in said
     town = next(each for each in json.loads((folder / "new.json").read_text())["columns"] if each["column"] == "town")
     assert town == {"column": "town", "missing": 0, "unknown": 1, "first_unknown": "Genf", "first_row": 3}
     assert model.novelty(new).unseen.tolist() == [0, 0]  # what is in the matrix was seen

@@ -104,7 +104,7 @@ def test_what_was_never_seen_is_counted_and_adds_nothing():
     counts = graph.pipeline.counts(new)
     assert counts[1] == Count("town", 2, 2, "Genf", 1)
     assert counts[1].line() == (
-        "2 values of 'town' never seen in training (first: 'Genf' in row 1), 2 missing: taken as unknown"
+        "values of 'town' taken as unknown: 2 never seen in training (first: 'Genf' in row 1), 2 missing"
     )
     assert [(each.column, each.missing) for each in counts] == [
         ("price", 5),
@@ -274,8 +274,8 @@ def test_kinds_on_the_command_line():
         lambda facts: facts["columns"][0].update(name=3),
         lambda facts: facts["columns"][1]["values"].append("Bern"),
         lambda facts: facts["columns"][1].update(values="Bern"),
-        lambda facts: facts["columns"][2]["idf"].append(1.0),
-        lambda facts: facts["columns"][2].update(idf=[float("inf")] * 2),
+        lambda facts: facts["columns"][2]["vocabulary"]["idf"].append(1.0),
+        lambda facts: facts["columns"][2]["vocabulary"].update(idf=[float("inf")] * 2),
         lambda facts: facts["columns"].clear(),
         lambda facts: facts["columns"].pop(),
         lambda facts: facts["columns"].append(facts["columns"][0]),
@@ -287,7 +287,7 @@ def test_kinds_on_the_command_line():
 def test_a_damaged_recipe_is_refused(change):
     pipeline = mixed().pipeline
     assert pipeline is not None
-    facts = pipeline.to_json()
+    facts = json.loads(pipeline.to_bytes().tobytes())
     change(facts)
     content = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     with pytest.raises(FormatError, match="the pipeline of the attributes is damaged|the pipeline makes 6 attributes"):

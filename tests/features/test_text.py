@@ -36,7 +36,7 @@ def test_no_texts_are_no_rows():
 
 def test_what_cannot_be_a_vocabulary_or_a_text():
     for words, idf in (((), []), (("a",), []), (("a", "a"), [1, 1])):
-        with pytest.raises(InputError, match="distinct words and one idf for each"):
+        with pytest.raises(InputError, match="distinct words and one finite idf for each"):
             TextVocabulary(words, np.array(idf, dtype=np.float64))
     with pytest.raises(InputError, match="no word occurs in at least 2 of 2 texts"):
         TextVocabulary.learn(["one", "two"])

@@ -226,7 +226,7 @@ NODE_ROWS = [f"n{k},{k}" for k in range(100)]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"edge": "n1,,1"}, "e.csv, row 82: the id in column 'target' is missing"),
+        ({"edge": "n1,,1"}, "e.csv, row 82: no value in column 'target'; fill it in"),
         (
             {"edge": "n1,n2,-1"},
             r"e.csv, row 82: weights must be finite and above 0, but this is -1.0; 1 such in all",
@@ -236,7 +236,7 @@ NODE_ROWS = [f"n{k},{k}" for k in range(100)]
         ({"edge": "n1,q,1"}, "e.csv, row 82: node 'q' has no row in n.csv; 1 such node in all"),
         ({"edge": 'n1,"n2'}, "e.csv.*row|e.csv cannot be read"),
         ({"node": "n1,1"}, "n.csv, row 82: id 'n1' is also in row 3; give a node one row"),
-        ({"node": ",1"}, "n.csv, row 82: the id in column 'id' is missing"),
+        ({"node": ",1"}, "n.csv, row 82: no value in column 'id'; fill it in"),
         ({"node": "m,x"}, "n.csv, row 82: expected a number, but found 'x' in column 'x'"),
         ({"node": "m,"}, "n.csv, row 82: no value in column 'x'; fill it in"),
         ({"node": "m,1e60"}, "n.csv, row 82: column 'x' is 1e[+]60, not a finite 32-bit number"),

@@ -144,7 +144,7 @@ NODE_FILE = "id,x\na,1\nb,2\nc,3\n"
             "source,target,weight\na,b,1\n\nb,c,-1\n",
             "e.csv, row 4: weights must be finite and above 0, but this is -1",
         ),
-        ("source,target\na,b\n\n,b\n", "e.csv, row 4: the id in column 'source' is missing"),
+        ("source,target\na,b\n\n,b\n", "e.csv, row 4: no value in column 'source'; fill it in"),
         ('source,target\n"a",b\n\na,q\n', "e.csv, row 4: node 'q' has no row in n.csv; 1 such node in all"),
         ("source,target\n1,2\n3,4\n", r"e.csv, row 2: node '1' has no row in n.csv; 4 such"),
         (b"source,target\na,b\n\nb,\xff\n", "e.csv, row 4: the text is not UTF-8.* in column 'target'"),
@@ -321,7 +321,7 @@ def test_new_nodes_need_attributes(put):
 
 def test_rows_of_parquet_count_from_one(tmp_path, put):
     pq.write_table(pa.table({"source": ["a", None], "target": ["b", "c"]}), tmp_path / "e.parquet")
-    with pytest.raises(InputError, match=r"e.parquet, row 2: the id in column 'source' is missing"):
+    with pytest.raises(InputError, match=r"e.parquet, row 2: no value in column 'source'; fill it in"):
         read_graph(tmp_path / "e.parquet")
     with pytest.raises(InputError, match=r"bad.parquet cannot be read as Parquet"):
         read_graph(put("bad.parquet", "PAR1 but no more"))

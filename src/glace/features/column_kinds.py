@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ MAX_DEVIATIONS = 5.0
 """Numbers are clipped at this many standard deviations: an outlier would dominate its row."""
 
 Facts: TypeAlias = dict[str, Any]
-"""A column as plain JSON data."""
+"""A column as JSON: its kind and its fields."""
 
 
 class Cells(NamedTuple):
@@ -43,35 +43,6 @@ class Cells(NamedTuple):
     missing: npt.NDArray[np.bool_]
     unknown: npt.NDArray[np.int64]
     first: str | None = None
-
-
-class Column(Protocol):
-    """A column of the table, which becomes `width` columns of the matrix."""
-
-    kind: ClassVar[str]
-    sparse: ClassVar[bool]
-    shared: ClassVar[bool]
-    """Whether all columns of this kind together have unit length: each is divided by the root of their number."""
-
-    @property
-    def name(self) -> str:
-        """Name of the column in the table."""
-
-    @property
-    def width(self) -> int:
-        """Number of columns of the matrix."""
-
-    def names(self) -> list[str]:
-        """Return the names of these columns."""
-
-    def cells(self, column: ArrowColumn, where: RowLocator) -> Cells:
-        """Return the checked cells of an Arrow column."""
-
-    def matrix(self, cells: Cells) -> Matrix:
-        """Return the (n, width) matrix of cells, CSR or dense."""
-
-    def to_json(self) -> Facts:
-        """Return the column as plain data."""
 
 
 _NONE = np.empty(0, np.int64)
@@ -119,13 +90,9 @@ class Number:
             scaled = np.clip((cells.values - self.mean) / self.deviation, -MAX_DEVIATIONS, MAX_DEVIATIONS)
         return np.where(cells.missing, 0, scaled).astype(np.float32)[:, None]
 
-    def to_json(self) -> Facts:
-        """Return mean and deviation, exactly."""
-        return {"kind": self.kind, "name": self.name, "mean": self.mean, "deviation": self.deviation}
-
     @classmethod
     def from_json(cls, facts: Facts) -> "Number":
-        """Return the column that `to_json` described."""
+        """Return the column of these facts."""
         return cls(facts["name"], float(facts["mean"]), float(facts["deviation"]))
 
 
@@ -168,7 +135,8 @@ class Category:
 
     def cells(self, column: ArrowColumn, where: RowLocator) -> Cells:
         """Return the code of each category, -1 if it is missing or unknown."""
-        found, place = _categories(column, self.name, where), self._places
+        found = _categories(column, self.name, where)
+        place = {value: place for place, value in enumerate(self.values)}
         known = np.array([*(place.get(name, -1) for name in found.names), -1], np.int64)
         codes, missing = known[found.codes], found.codes < 0
         unknown = np.flatnonzero((codes < 0) & ~missing)
@@ -181,18 +149,10 @@ class Category:
         ones = np.ones(int(start[-1]), np.float32)
         return sp.csr_array((ones, cells.values[there], start), shape=(len(there), self.width))
 
-    def to_json(self) -> Facts:
-        """Return the categories in their order."""
-        return {"kind": self.kind, "name": self.name, "values": list(self.values)}
-
     @classmethod
     def from_json(cls, facts: Facts) -> "Category":
-        """Return the column that `to_json` described."""
+        """Return the column of these facts."""
         return cls(facts["name"], _strings(facts["values"]))
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {value: place for place, value in enumerate(self.values)}
 
 
 @dataclass(frozen=True)
@@ -231,18 +191,11 @@ class Text:
         """Return (n, width) CSR."""
         return self.vocabulary.attributes(cells.values)
 
-    def to_json(self) -> Facts:
-        """Return words and weights, exactly."""
-        words, idf = list(self.vocabulary.words), self.vocabulary.idf.tolist()
-        return {"kind": self.kind, "name": self.name, "words": words, "idf": idf}
-
     @classmethod
     def from_json(cls, facts: Facts) -> "Text":
-        """Return the column that `to_json` described."""
-        idf = np.array(facts["idf"], np.float64)
-        if idf.ndim != 1 or not np.isfinite(idf).all():
-            raise FormatError(f"the words of column {facts['name']!r} do not have a finite weight each")
-        return cls(facts["name"], TextVocabulary(_strings(facts["words"]), idf))
+        """Return the column of these facts."""
+        words, idf = facts["vocabulary"]["words"], facts["vocabulary"]["idf"]
+        return cls(facts["name"], TextVocabulary(_strings(words), np.array(idf, np.float64)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,14 +236,9 @@ class Sentence:
             return np.zeros((0, self.width), np.float32)
         return self._encoder.vectors(cells.values)
 
-    def to_json(self) -> Facts:
-        """Return the model's name and its probe."""
-        probe = self.probe.astype(np.float64).tolist()
-        return {"kind": self.kind, "name": self.name, "model": self.model, "probe": probe}
-
     @classmethod
     def from_json(cls, facts: Facts) -> "Sentence":
-        """Return the column that `to_json` described; the model is loaded when it is needed."""
+        """Return the column of these facts; the model is loaded when it is needed."""
         probe = np.array(facts["probe"], np.float32)
         if probe.ndim != 1 or not len(probe) or not np.isfinite(probe).all():
             raise FormatError(f"column {facts['name']!r} does not identify its sentence model")
@@ -304,9 +252,13 @@ class Sentence:
         return found
 
 
-COLUMNS: dict[str, type[Number | Category | Text | Sentence]] = {
-    each.kind: each for each in (Number, Category, Text, Sentence)
-}
+Column: TypeAlias = Number | Category | Text | Sentence
+"""A column of the table, which becomes `width` columns of the matrix.
+
+`cells` checks an Arrow column, `matrix` gives the (n, width) CSR or dense matrix of such cells. If a kind is `shared`,
+all columns of the kind together have unit length: each is divided by the root of their number.
+"""
+COLUMNS: dict[str, type[Column]] = {each.kind: each for each in (Number, Category, Text, Sentence)}
 
 
 def _categories(column: ArrowColumn, name: str, where: RowLocator) -> Categories:

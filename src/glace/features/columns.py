@@ -40,8 +40,7 @@ class RowLocator:
 def ids_of(table: pa.Table, name: str, where: RowLocator) -> pa.Array:
     """Return the ids of a column; InputError if one is missing."""
     column = table.column(name)
-    if column.null_count:
-        raise InputError(f"{where.row(_first_null(column))}: the id in column {name!r} is missing")
+    _check_filled(column, name, where)
     try:
         return id_array(column)
     except InputError as problem:
@@ -72,13 +71,14 @@ def is_number(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _first_null(column: ArrowColumn) -> int:
-    return int(pc.index(pc.is_null(column), True).as_py())
+def _check_filled(column: ArrowColumn, name: str, where: RowLocator) -> None:
+    if column.null_count:
+        row = pc.index(pc.is_null(column), True).as_py()
+        raise InputError(f"{where.row(row)}: no value in column {name!r}; fill it in")
 
 
 def _numbers(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
-    if column.null_count:
-        raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
+    _check_filled(column, name, where)
     values: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy()
     return values
 
@@ -111,7 +111,9 @@ def dense_of(table: pa.Table, columns: list[str], where: RowLocator) -> npt.NDAr
     """Return the columns as one dense matrix of finite numbers."""
     dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
     for place, name in enumerate(columns):
-        dense[:, place] = _attribute(table.column(name), name, where)
+        column = table.column(name)
+        _check_number(column, name, where)
+        dense[:, place] = _finite(_numbers(column, name, where), name, where)
     return dense
 
 
@@ -131,16 +133,11 @@ class Contents:
     def are_sparse(self) -> bool:
         """Return whether the matrix is wide, mostly zero and of one scale."""
         mostly_zero = self.nonzeros < SPARSE_BELOW * self.rows * self.columns
-        return self.columns > SPARSE_COLUMNS and mostly_zero and self._are_of_one_scale()
-
-    def _are_of_one_scale(self) -> bool:
-        """Return whether the columns have similar magnitudes, as counts and TF-IDF have.
-
-        Sparse rows are scaled as a whole, so ones would vanish beside an income of 50,000; dense columns are scaled
-        one by one.
-        """
+        # Sparse rows are scaled as a whole, so ones would vanish beside an income of 50,000; dense columns are scaled
+        # one by one. Counts and TF-IDF have columns of similar magnitude.
         sizes = self.sizes[self.sizes > 0]
-        return bool(len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min())
+        of_one_scale = len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min()
+        return bool(self.columns > SPARSE_COLUMNS and mostly_zero and of_one_scale)
 
 
 def are_sparse_rows(schema: pa.Schema, columns: list[str]) -> bool:
@@ -172,8 +169,7 @@ def sparse_rows_of(table: pa.Table, where: RowLocator) -> sp.csr_array:
 
 def _flat(column: ArrowColumn, name: str, where: RowLocator) -> pa.Array:
     """Return all values of a column of lists."""
-    if column.null_count:
-        raise InputError(f"{where.row(_first_null(column))}: no value in column {name!r}; fill it in")
+    _check_filled(column, name, where)
     flat = pc.list_flatten(column)
     flat = flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
     if flat.null_count:
@@ -184,11 +180,6 @@ def _flat(column: ArrowColumn, name: str, where: RowLocator) -> pa.Array:
 def _refuse_row(bad: npt.NDArray[np.bool_], where: RowLocator, wanted: str) -> None:
     if bad.any():
         raise InputError(f"{where.row(int(np.flatnonzero(bad)[0]))}: wanted {wanted}")
-
-
-def _attribute(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float32]:
-    _check_number(column, name, where)
-    return _finite(_numbers(column, name, where), name, where)
 
 
 def numbers_or_nan(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.errors import FormatError, InputError
-from glace.features.column_kinds import COLUMNS, Cells, Column, Facts, Number, Sentence, Text
+from glace.features.column_kinds import COLUMNS, Cells, Column, Number, Sentence, Text
 from glace.features.columns import CATEGORIES, Frame, RowLocator, arrow_table, distinct, ids_of, matrix_of, ordered
 from glace.features.text import TextVocabulary
 from glace.ids import NodeIds
 from glace.sparse import Matrix
-from glace.storage.container import Arrays, pack_strings
 
 DROP = "drop"
 KINDS = (*COLUMNS, DROP)
@@ -49,11 +48,9 @@ class Count:
 
     def line(self) -> str | None:
         """Return one line for users; None if all values are known."""
-        unknown = f"{_values(self.unknown)} of {self.column!r} never seen in training (first: "
-        unknown += f"{self.first_unknown!r:.60} in row {self.first_row})"
-        missing = f"{self.missing:,}" if self.unknown else f"{_values(self.missing)} of {self.column!r}"
-        said = [text for text, count in ((unknown, self.unknown), (f"{missing} missing", self.missing)) if count]
-        return f"{', '.join(said)}: taken as unknown" if said else None
+        unknown = f"{self.unknown:,} never seen in training (first: {self.first_unknown!r:.60} in row {self.first_row})"
+        said = [unknown] * (self.unknown > 0) + [f"{self.missing:,} missing"] * (self.missing > 0)
+        return f"values of {self.column!r} taken as unknown: {', '.join(said)}" if said else None
 
 
 class Mixed(NamedTuple):
@@ -104,11 +101,6 @@ class FeaturePipeline:
         return tuple(column.name for column in self.columns)
 
     @property
-    def worded(self) -> tuple[str, ...]:
-        """Columns of texts or categories, which must not be read as numbers even if they look like numbers."""
-        return tuple(column.name for column in self.columns if not isinstance(column, Number))
-
-    @property
     def width(self) -> int:
         """Number of columns of the matrix."""
         return sum(column.width for column in self.columns)
@@ -149,15 +141,13 @@ class FeaturePipeline:
         blocks = []
         for column, values in cells:
             block = column.matrix(values)
-            blocks.append(block * _weight(number[column.kind]) if column.shared else block)
+            blocks.append(block * np.float32(1 / math.sqrt(number[column.kind])) if column.shared else block)
         return Mixed(_side_by_side(blocks, self.is_sparse), counts)
 
     def texts(self, table: pa.Table, where: RowLocator) -> list[str]:
         """Return the texts of a table; only for a pipeline whose only column is a text."""
-        assert self.vocabulary is not None
         ((_, cells),) = self._cells(table, where)
-        found: list[str] = cells.values
-        return found
+        return list(cells.values)
 
     def suits(self, names: Sequence[str]) -> bool:
         """Return whether the pipeline applies to a table with these columns; a model of texts accepts a matrix, too."""
@@ -170,22 +160,12 @@ class FeaturePipeline:
 
     def same_as(self, other: "FeaturePipeline | None") -> bool:
         """Return whether the other pipeline is equal."""
-        return other is not None and self.to_json() == other.to_json()
-
-    def to_json(self) -> Facts:
-        """Return the pipeline as plain data, exactly."""
-        return {"columns": [column.to_json() for column in self.columns], "dropped": list(self.dropped)}
-
-    def to_arrays(self) -> Arrays:
-        """For files of arrays: UTF-8 JSON or, of a graph made of texts alone, words and weights as ever."""
-        vocabulary = self.vocabulary
-        if vocabulary is not None and self.table_names == (TEXT,) and not self.dropped:
-            return {**pack_strings("words", vocabulary.words), "idf": vocabulary.idf}
-        return {"pipeline": self.to_bytes()}
+        return other is not None and bool(np.array_equal(self.to_bytes(), other.to_bytes()))
 
     def to_bytes(self) -> npt.NDArray[np.uint8]:
-        """Return `to_json` as UTF-8."""
-        text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False)
+        """Return the fields of all columns as UTF-8 JSON, exactly."""
+        facts = {"columns": [{"kind": each.kind, **asdict(each)} for each in self.columns], "dropped": self.dropped}
+        text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False, default=np.ndarray.tolist)
         return np.frombuffer(text.encode(), np.uint8)
 
     @classmethod
@@ -194,9 +174,10 @@ class FeaturePipeline:
         try:
             facts = json.loads(content.astype(np.uint8).tobytes().decode())
             found = cls(
-                tuple(COLUMNS[each["kind"]].from_json(_named(each)) for each in facts["columns"]),
-                tuple(str(name) for name in facts["dropped"]),
+                tuple(COLUMNS[each["kind"]].from_json(each) for each in facts["columns"]), tuple(facts["dropped"])
             )
+            if not all(isinstance(name, str) for name in (*found.table_names, *found.dropped)):
+                raise TypeError("the name of a column is not text")
         except (InputError, FormatError, KeyError, TypeError, ValueError, RecursionError) as problem:
             raise FormatError(f"the pipeline of the attributes is damaged: {problem}") from problem
         if found.width != width:
@@ -229,7 +210,7 @@ def parsed_columns(given: Sequence[str]) -> dict[str, str]:
 def worded_columns(kinds: Kinds | None, pipeline: FeaturePipeline | None) -> tuple[str, ...]:
     """Return the columns that must be read as text, by a pipeline or by the kinds given to learn one."""
     if pipeline is not None:
-        return pipeline.worded
+        kinds = {column.name: column.kind for column in pipeline.columns}
     return tuple(name for name, kind in (kinds or {}).items() if kind != Number.kind)
 
 
@@ -260,16 +241,6 @@ def _learned(name: str, kind: str, table: pa.Table, where: RowLocator) -> Column
     return column.learn(name, table.column(name), where)
 
 
-def _named(facts: Facts) -> Facts:
-    if not isinstance(facts["name"], str):
-        raise TypeError("the name of a column is no text")
-    return facts
-
-
-def _weight(columns: int) -> np.float32:
-    return np.float32(1 / math.sqrt(columns))
-
-
 def _side_by_side(blocks: list[Matrix], sparse: bool) -> Matrix:
     if not sparse:
         return np.hstack(blocks, dtype=np.float32)
@@ -283,17 +254,12 @@ def _count(column: Column, cells: Cells, where: RowLocator) -> Count:
     return Count(column.name, missing, unknown, cells.first, where.number(int(cells.unknown[0])))
 
 
-def _values(count: int) -> str:
-    return f"{count:,} value{'' if count == 1 else 's'}"
-
-
 def _described(column: Column) -> str:
     if isinstance(column, Number):
         return f"number, mean {column.mean:.4g}, deviation {column.deviation:.4g}"
     if isinstance(column, Sentence):
         return f"sentence, {column.width:,} columns by the model {column.model}"
-    parts = {"category": "categories", "text": "words"}
-    return f"{column.kind}, {column.width:,} {parts[column.kind]}"
+    return f"{column.kind}, {column.width:,} {'words' if isinstance(column, Text) else 'categories'}"
 
 
 class Rows(NamedTuple):
@@ -319,11 +285,9 @@ def frame_rows(frame: Frame, names: Sequence[str] | None, pipeline: FeaturePipel
     """
     table, where = arrow_table(frame, "attributes"), RowLocator("attributes")
     if pipeline is not None and pipeline.suits(table.column_names):
-        others = _others(table, [*pipeline.table_names, *pipeline.dropped])
-        return pipeline_rows(table, _key(others, named=True), pipeline, where)
-    others = _others(table, names or [])
-    key = _key(others, named=names is not None)
-    columns = list(names) if names is not None else [name for name in others if name != key]
+        return pipeline_rows(table, _key(table, [*pipeline.table_names, *pipeline.dropped]), pipeline, where)
+    key = _key(table, names)
+    columns = [name for name in table.column_names if name not in (key, *CATEGORIES)] if names is None else list(names)
     chosen = ordered(table, key, columns, where)
     return Rows(_ids(chosen, key, where), matrix_of(chosen, columns, where))
 
@@ -337,14 +301,12 @@ def pipeline_rows(table: pa.Table, key: str | None, pipeline: FeaturePipeline, w
     return Rows(ids, *pipeline.mixed(chosen, where))
 
 
-def _others(table: pa.Table, names: Sequence[str]) -> list[str]:
-    return [name for name in table.column_names if name not in (*names, *CATEGORIES)]
-
-
-def _key(others: list[str], named: bool) -> str | None:
+def _key(table: pa.Table, names: Sequence[str] | None) -> str | None:
+    """Return the id column: `id` or, if the attributes have names, the only other one."""
+    others = [name for name in table.column_names if name not in (*(names or ()), *CATEGORIES)]
     if "id" in others:
         return "id"
-    return others[0] if named and len(others) == 1 else None
+    return others[0] if names is not None and len(others) == 1 else None
 
 
 def _ids(table: pa.Table, key: str | None, where: RowLocator) -> NodeIds:

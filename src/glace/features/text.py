@@ -23,8 +23,9 @@ class TextVocabulary:
     idf: npt.NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        if not self.words or len(self.words) != len(self.idf) or len(set(self.words)) != len(self.words):
-            raise InputError("a vocabulary needs at least one word, distinct words and one idf for each")
+        distinct = len(set(self.words)) == len(self.words) > 0
+        if not distinct or self.idf.shape != (len(self.words),) or not np.isfinite(self.idf).all():
+            raise InputError("a vocabulary needs at least one word, distinct words and one finite idf for each")
 
     @classmethod
     def learn(cls, texts: Sequence[str], min_count: int = 2) -> "TextVocabulary":
