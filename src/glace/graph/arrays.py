@@ -73,14 +73,10 @@ def from_arrays(
     categories = _categories(node_types)
     if isinstance(attributes, Mapping):
         types = _by_type(attributes, categories)
-    elif attributes is not None:
-        types = [NodeType("", _rows(attributes), attributes)]
     else:
-        types = []
-    if ids is not None:
-        names = NodeIds(ids)
-    else:
-        names = NodeIds.numbered(sum(each.count for each in types) if types else _count(pairs, size))
+        types = [] if attributes is None else [NodeType("", _rows(attributes), attributes)]
+    count = sum(each.count for each in types) if types else size
+    names = NodeIds(ids) if ids is not None else NodeIds.numbered(_count(pairs) if count is None else count)
     if size is not None and size != len(names):
         raise InputError(f"the adjacency is for {size:,} nodes, but there are {len(names):,}; give one row a node")
     _check_range(pairs, len(names))
@@ -147,20 +143,13 @@ def _checked_pairs(edges: npt.ArrayLike) -> npt.NDArray[Any]:
         hint = "; transpose it" if pairs.ndim == 2 and pairs.shape[0] == 2 else ""
         raise InputError(f"edges must have the shape (E, 2), but have {pairs.shape}{hint}")
     if pairs.dtype.kind not in "iu":
-        row = _first_not_whole(pairs)
+        # Show a row with a fraction, which explains the error, if there is one.
+        row = int(np.argmax((pairs != np.floor(pairs)).any(axis=1))) if pairs.dtype.kind == "f" else 0
         raise InputError(
-            f"edges must be integer node numbers, but are {pairs.dtype} "
-            f"(row {row + 1}: {pairs[row].tolist()}); "
+            f"edges must be integer node numbers, but are {pairs.dtype} (row {row + 1}: {pairs[row].tolist()}); "
             "convert them, or give tables with ids to from_tables"
         )
     return pairs
-
-
-def _first_not_whole(pairs: npt.NDArray[Any]) -> int:
-    """Return the first row with a fraction, or 0: it shows why the edges are refused."""
-    if pairs.dtype.kind != "f":
-        return 0
-    return int(np.argmax((pairs != np.floor(pairs)).any(axis=1)))
 
 
 def _checked_weights(weights: npt.ArrayLike | None, count: int) -> npt.NDArray[Any]:
@@ -175,10 +164,8 @@ def _checked_weights(weights: npt.ArrayLike | None, count: int) -> npt.NDArray[A
     return values.astype(np.float64) if values.dtype.kind != "f" else values
 
 
-def _count(pairs: npt.NDArray[Any], size: int | None) -> int:
-    """Return the number of nodes of an adjacency or, for an edge list, one more than the largest node number."""
-    if size is not None:
-        return size
+def _count(pairs: npt.NDArray[Any]) -> int:
+    """Return the number of nodes of an edge list: one more than the largest node number."""
     largest = int(pairs.max(initial=-1))
     if largest > LARGEST_WITHOUT_IDS + NUMBERS_PER_EDGE * len(pairs):
         row = int(np.flatnonzero((pairs == largest).any(axis=1))[0])

@@ -139,32 +139,22 @@ def _type(stated: object, code: int, arrays: Arrays, rows: bool) -> NodeType:
         matrix = decode_matrix(f"{prefix}/attributes", arrays, shape)
     else:
         matrix = _array(f"{prefix}/attributes", arrays, shape, np.float32)
-    return NodeType(name, count, matrix, _feature_names(prefix, arrays, width), _pipeline(prefix, arrays, width))
-
-
-def _feature_names(prefix: str, arrays: Arrays, width: int) -> tuple[str, ...] | None:
-    if f"{prefix}/feature_names/bytes" not in arrays:
-        return None
-    names = tuple(unpack_strings(f"{prefix}/feature_names", arrays).to_pylist())
-    if len(names) != width:
-        raise FormatError(f"{prefix}/feature_names has {len(names):,} names for {width:,} attributes")
-    return names
-
-
-def _pipeline(prefix: str, arrays: Arrays, width: int) -> FeaturePipeline | None:
+    names = None
+    if f"{prefix}/feature_names/bytes" in arrays:
+        names = tuple(unpack_strings(f"{prefix}/feature_names", arrays).to_pylist())
+        if len(names) != width:
+            raise FormatError(f"{prefix}/feature_names has {len(names):,} names for {width:,} attributes")
     stored = arrays.get(f"{prefix}/pipeline")
-    return None if stored is None else FeaturePipeline.from_bytes(stored, width)
+    pipeline = None if stored is None else FeaturePipeline.from_bytes(stored, width)
+    return NodeType(name, count, matrix, names, pipeline)
 
 
 def _attributes(types: tuple[NodeType, ...], node_types: Categories | None, count: int) -> NodeAttributes:
+    codes = None if len(types) == 1 else np.empty(0, np.int32) if node_types is None else node_types.codes
+    found = [count] if codes is None else np.bincount(codes + 1, minlength=len(types) + 1).tolist()[1:]
     stated = [each.count for each in types]
-    if len(types) == 1:
-        if stated != [count]:
-            raise FormatError(f"the node type has {stated[0]:,} nodes, but there are {count:,}")
-        return NodeAttributes(types)
-    codes = np.empty(0, np.int32) if node_types is None else node_types.codes
-    if np.bincount(codes + 1, minlength=len(types) + 1).tolist() != [0, *stated]:
-        raise FormatError("node_types/codes do not have the numbers of nodes of each type that are stated")
+    if found != stated or sum(found) != count:
+        raise FormatError(f"the metadata states {stated} nodes of each type, but there are {found}")
     return NodeAttributes(types, codes)
 
 

@@ -282,7 +282,7 @@ class Graph:
         Graph
             The new graph, in memory.
         """
-        adjacency = adjacency_of(pairs, weights, self.num_nodes, self.directed)
+        adjacency, _ = _merged(pairs, weights, self.num_nodes, self.directed)
         return replace(self, adjacency=adjacency, cleaning_report=CleaningReport(), mapped=None)
 
     def known_edges(self, symmetric: bool) -> sp.csr_array:
@@ -374,12 +374,12 @@ class Graph:
         """Return (n, n) CSR of each node's neighbours, whichever way edges point; two directions add up."""
         if not self.directed:
             return self.adjacency
-        stored = self.mapped and self.mapped.neighbors
-        return self._both_ways if stored is None else stored
+        return self._both_ways
 
     @cached_property
     def _both_ways(self) -> sp.csr_array:
-        return sp.csr_array(self.adjacency + self.adjacency.T)
+        stored = self.mapped and self.mapped.neighbors
+        return sp.csr_array(self.adjacency + self.adjacency.T) if stored is None else stored
 
     def in_id_order(self) -> tuple["Graph", npt.NDArray[np.int64] | None]:
         """Return the graph with its nodes sorted by id, and the positions that undo it; None if they are sorted."""
@@ -448,27 +448,19 @@ def _in_category(categories: Categories | None, name: str, what: str) -> npt.NDA
     return np.asarray(categories.codes == categories.code_of(name, what))
 
 
-def adjacency_of(
-    pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating], num_nodes: int, directed: bool
-) -> sp.csr_array:
-    """Return a read-only sorted CSR of edges without self-loops; an undirected edge is stored in both directions.
-
-    An undirected edge that is given in both directions has the larger of the two weights.
-    """
-    return _merged(pairs, weights, num_nodes, directed)[0]
-
-
 def _merged(
     pairs: npt.NDArray[np.integer], weights: npt.NDArray[np.floating], num_nodes: int, directed: bool
 ) -> tuple[sp.csr_array, CleaningReport]:
-    """Return `adjacency_of`, and how many edges were repeated or had unequal directions."""
+    """Return the read-only sorted CSR of edges, and how many edges were repeated or had unequal directions.
+
+    An undirected edge is stored in both directions; if both are given, it has the larger of the two weights.
+    """
     matrix = summed_matrix(weights, (pairs[:, 0], pairs[:, 1]), (num_nodes, num_nodes))
-    found = CleaningReport(duplicate_edges=len(pairs) - int(matrix.nnz))
+    duplicates, unequal = len(pairs) - int(matrix.nnz), 0
     if not directed:
-        matrix, unequal = _symmetric(matrix)
-        found = replace(found, unequal_directions=unequal)
+        matrix, unequal = larger_of(matrix, sp.csr_array(matrix.T))
     matrix.sort_indices()
-    return read_only(narrowed(matrix)), found
+    return read_only(narrowed(matrix)), CleaningReport(duplicates, unequal // 2)
 
 
 def summed_matrix(
@@ -485,12 +477,6 @@ def summed_matrix(
     matrix.sum_duplicates()
     with np.errstate(over="ignore"):  # `check_sums` names infinite weights
         return matrix.astype(np.float32)
-
-
-def _symmetric(matrix: sp.csr_array) -> tuple[sp.csr_array, int]:
-    """Return the larger of both directions of each edge, and how many edges have unequal ones."""
-    larger, unequal = larger_of(matrix, sp.csr_array(matrix.T))
-    return larger, unequal // 2
 
 
 def larger_of(matrix: sp.csr_array, reverse: sp.csr_array) -> tuple[sp.csr_array, int]:
@@ -541,7 +527,7 @@ def build(
     count = len(ids)
     if count == 0:
         raise InputError("a graph needs at least one node, but there are no edges and no attributes")
-    check_weights(weights, pairs, ids)
+    _check_weights(weights, pairs, ids)
     loops = pairs[:, 0] == pairs[:, 1]
     pairs, weights = pairs[~loops], weights[~loops]
     adjacency, merged = _merged(pairs, weights, count, directed)
@@ -563,17 +549,16 @@ def build(
 
 
 def _checked_attributes(types: Sequence[NodeType], node_types: Categories | None, ids: NodeIds) -> NodeAttributes:
-    checked = [checked_type(each, ids if len(types) == 1 else None) for each in types]
-    if len(checked) == 1:
-        (only,) = checked
-        if only.count != len(ids):
-            raise InputError(f"{only.count:,} rows of attributes for {len(ids):,} nodes; give one row a node")
-        return NodeAttributes((only,))
-    assert node_types is not None, "several node types need the type of each node"
-    return NodeAttributes(tuple(checked), node_types.codes)
+    if len(types) > 1:
+        assert node_types is not None, "several node types need the type of each node"
+        return NodeAttributes(tuple(checked_type(each, None) for each in types), node_types.codes)
+    only = checked_type(types[0], ids)
+    if only.count != len(ids):
+        raise InputError(f"{only.count:,} rows of attributes for {len(ids):,} nodes; give one row a node")
+    return NodeAttributes((only,))
 
 
-def check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integer], ids: NodeIds) -> None:
+def _check_weights(weights: npt.NDArray[np.floating], pairs: npt.NDArray[np.integer], ids: NodeIds) -> None:
     """Raise InputError unless every weight, stored as a 32-bit float, is finite and above 0."""
     bad = bad_weights(weights)
     if bad.any():

@@ -1,6 +1,6 @@
 """Graphs of networkx and PyTorch Geometric to a Graph; neither library is imported."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -19,15 +19,15 @@ Attributes: TypeAlias = Array | sp.sparray
 class NetworkXGraph(Protocol):
     """A `networkx.Graph`, or one of its subclasses."""
 
-    nodes: Any
-    edges: Any
+    nodes: Mapping[NodeId, Mapping[str, object]]
+    edges: Callable[..., Iterable[tuple[NodeId, NodeId, object]]]
     is_directed: Callable[[], bool]
 
 
 class PyGData(Protocol):
-    """A `torch_geometric.data.Data`."""
+    """A `torch_geometric.data.Data`, or the store of a relation type of a `HeteroData`."""
 
-    edge_index: Any
+    edge_index: object
 
 
 class PyGHeteroData(Protocol):
@@ -36,7 +36,7 @@ class PyGHeteroData(Protocol):
     node_types: list[str]
     edge_types: list[tuple[str, str, str]]
 
-    def __getitem__(self, name: Any, /) -> Any:
+    def __getitem__(self, name: str | tuple[str, str, str], /) -> PyGData:
         """Return the store of a node type or of a relation type."""
 
 
@@ -190,13 +190,13 @@ def _hetero_labels(data: PyGHeteroData, counts: list[int]) -> list[str | None] |
 
 
 def _check_ids(nodes: list[NodeId]) -> None:
-    for kind in (str, int):
-        if all(isinstance(node, kind) and not isinstance(node, bool) for node in nodes):
-            return
-    kinds = ", ".join(sorted({type(node).__name__ for node in nodes}))
-    raise InputError(
-        f"node ids must be all str or all int, but are {kinds}; rename them with networkx.relabel_nodes(graph, str)"
-    )
+    alike = (all(isinstance(node, kind) and not isinstance(node, bool) for node in nodes) for kind in (str, int))
+    if not any(alike):
+        kinds = sorted({type(node).__name__ for node in nodes})
+        raise InputError(
+            f"node ids must be all str or all int, but are {', '.join(kinds)}; rename them with "
+            "networkx.relabel_nodes(graph, str)"
+        )
 
 
 def _networkx_edges(graph: NetworkXGraph, nodes: list[NodeId], weight: str | None) -> tuple[Array, Array]:
@@ -208,9 +208,9 @@ def _networkx_edges(graph: NetworkXGraph, nodes: list[NodeId], weight: str | Non
     return pairs, np.array([_weight(*edge) for edge in listed], dtype=np.float64)
 
 
-def _weight(source: NodeId, target: NodeId, value: Any) -> float:
+def _weight(source: NodeId, target: NodeId, value: object) -> float:
     try:
-        return float(value)
+        return float(value)  # type: ignore[arg-type]  # what is not a number raises
     except (TypeError, ValueError) as problem:
         raise InputError(f"edge {source!r} to {target!r} has the weight {value!r}; wanted a number") from problem
 
@@ -231,7 +231,7 @@ def _vectors(graph: NetworkXGraph, nodes: Iterable[NodeId], name: str) -> Array:
     return np.stack(list(rows.values()))
 
 
-def _numpy(value: Any, what: str) -> Array:
+def _numpy(value: object, what: str) -> Array:
     """Return a tensor, on whatever device, or anything numpy accepts, as an array."""
     try:
         return np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
@@ -239,7 +239,7 @@ def _numpy(value: Any, what: str) -> Array:
         raise InputError(f"{what} cannot be read as an array: {problem}") from problem
 
 
-def _pyg_pairs(store: Any, what: str) -> Array:
+def _pyg_pairs(store: PyGData, what: str) -> Array:
     pairs = _numpy(store.edge_index, what)
     if pairs.ndim != 2 or pairs.shape[0] != 2:
         raise InputError(f"{what} must have the shape (2, E), but has {pairs.shape}")
@@ -257,12 +257,11 @@ def _pyg_attributes(features: Any) -> Attributes | None:
     return sp.coo_array((entries.values().numpy(), tuple(entries.indices().numpy())), shape=tuple(entries.shape))
 
 
-def _pyg_weights(store: Any) -> Array | None:
-    if getattr(store, "edge_weight", None) is not None:
-        return _numpy(store.edge_weight, "edge_weight")
-    if getattr(store, "edge_attr", None) is None:
-        return None
-    values = _numpy(store.edge_attr, "edge_attr")
+def _pyg_weights(store: PyGData) -> Array | None:
+    weights, described = (getattr(store, name, None) for name in ("edge_weight", "edge_attr"))
+    if weights is not None or described is None:
+        return None if weights is None else _numpy(weights, "edge_weight")
+    values = _numpy(described, "edge_attr")
     if values.ndim == 2 and values.shape[1] == 1:
         return np.asarray(values[:, 0])
     if values.ndim != 1:
@@ -272,7 +271,7 @@ def _pyg_weights(store: Any) -> Array | None:
     return values
 
 
-def _pyg_labels(classes: Any) -> list[int | None] | None:
+def _pyg_labels(classes: object) -> list[int | None] | None:
     if classes is None:
         return None
     codes = _numpy(classes, "y")

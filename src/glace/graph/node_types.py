@@ -165,21 +165,15 @@ class NodeAttributes:
 
     def nonzeros(self, nodes: slice) -> npt.NDArray[np.integer]:
         """Return how many attributes of each node are not 0; 1 for a node without attributes."""
-        if self.type_codes is None:
-            return self._nonzeros(0, nodes)
-        codes, rows = self.type_codes[nodes], self.rows
-        assert rows is not None
-        counts = np.empty(len(codes), np.int64)
-        for code in range(len(self.types)):
-            here = codes == code
-            counts[here] = self._nonzeros(code, rows[nodes][here])
+        only = self.types[0].attributes
+        if self.type_codes is None and only is not None:
+            return nonzeros_per_row(only, nodes)  # a slice of a mapped matrix is not copied
+        codes, rows = self.locate(np.arange(len(self))[nodes])
+        counts = np.ones(len(codes), np.int64)
+        for code, each in enumerate(self.types):
+            if each.attributes is not None:
+                counts[codes == code] = nonzeros_per_row(each.attributes, rows[codes == code])
         return counts
-
-    def _nonzeros(self, code: int, rows: slice | NodeIndex) -> npt.NDArray[np.integer]:
-        matrix = self.types[code].attributes
-        if matrix is None:
-            return np.ones(len(range(self.types[code].count)[rows]) if isinstance(rows, slice) else len(rows), np.int64)
-        return nonzeros_per_row(matrix, rows)
 
     def storage(self) -> str:
         """Describe how the attributes are stored, for fingerprints."""
@@ -214,21 +208,23 @@ def checked_type(node_type: NodeType, ids: NodeIds | None) -> NodeType:
     return replace(node_type, attributes=read_only(matrix))
 
 
-def checked_matrix(attributes: object, ids: NodeIds | None = None, first: int = 0) -> Matrix:
+def checked_matrix(attributes: object, ids: NodeIds | None = None) -> Matrix:
     """Return a matrix of numbers as float32, CSR or dense; InputError for a value that is not finite.
 
-    The message names the node of the row if `ids` are given; `first` rows precede these.
+    The message names the node of the row if `ids` are given.
     """
     matrix = _as_float32(attributes)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise InputError(f"attributes must be a table of rows and columns, but have the shape {matrix.shape}")
-    values = matrix if isinstance(matrix, np.ndarray) else matrix.data
+    values = matrix.reshape(-1) if isinstance(matrix, np.ndarray) else matrix.data
     if not np.isfinite(values).all():
-        row = _first_bad_row(matrix)
-        name = f"row {first + row + 1}"
-        if ids is not None and first + row < len(ids):
-            name = f"node {ids[first + row]!r} ({name})"
-        raise InputError(f"attributes must be finite numbers, but {name} has {_bad_value(matrix, row)}")
+        entry = int(np.argmin(np.isfinite(values)))
+        if isinstance(matrix, np.ndarray):
+            row = entry // matrix.shape[1]
+        else:
+            row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        name = f"row {row + 1}" if ids is None or row >= len(ids) else f"node {ids[row]!r} (row {row + 1})"
+        raise InputError(f"attributes must be finite numbers, but {name} has {values[entry]}")
     return matrix
 
 
@@ -251,15 +247,3 @@ def _as_float32(attributes: Any) -> Matrix:
             return dense
     except (TypeError, ValueError) as problem:
         raise InputError(f"attributes must be numbers: {problem}") from problem
-
-
-def _first_bad_row(matrix: Matrix) -> int:
-    if isinstance(matrix, np.ndarray):
-        return int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-    entry = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
-    return int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-
-
-def _bad_value(matrix: Matrix, row: int) -> float:
-    values = matrix[row] if isinstance(matrix, np.ndarray) else matrix.data[slice(*matrix.indptr[row : row + 2])]
-    return float(values[~np.isfinite(values)][0])

@@ -130,14 +130,10 @@ def check_enough(fractions: Sequence[float], wanted: Sequence[int], pairs: int, 
     """Raise InputError unless at least one pair is wanted of each fraction, and so many can be removed."""
     if min(wanted) < 1 or sum(wanted) > removable:
         raise InputError(
-            f"cannot hold out {_sum_of(fractions, '.0%')} of {pairs:,} edges ({_sum_of(wanted, ',')}): while "
-            f"every node keeps an edge, {removable:,} can go and at least 1 must; hold out {remedy}",
+            f"cannot hold out {' + '.join(f'{each:.0%}' for each in fractions)} of {pairs:,} edges ({sum(wanted):,}): "
+            f"while every node keeps an edge, {removable:,} can go and at least 1 must; hold out {remedy}",
             hint=("validation_fraction", 0) if len(fractions) == 1 else None,
         )
-
-
-def _sum_of(numbers: Sequence[float], form: str) -> str:
-    return " + ".join(f"{number:{form}}" for number in numbers)
 
 
 def _allocator(graph: Graph) -> Allocator:
@@ -152,9 +148,14 @@ class RemovablePairs:
 
     def __init__(self, neighborhoods: sp.csr_array, generator: np.random.Generator, allocate: Allocator) -> None:
         self.matrix, self.seed = neighborhoods, np.uint64(generator.integers(2**63))
-        self.first = allocate((neighborhoods.shape[0],), np.uint64)
+        self.first = allocate((neighborhoods.shape[0],), np.uint64)  # the lowest rank among the pairs of each node
         for rows in entry_blocks(neighborhoods, ENTRIES):
-            self._note_first(rows)
+            _, _, ranks = self._entries(rows)
+            starts = neighborhoods.indptr[rows.start : rows.stop + 1].astype(np.int64)
+            starts -= starts[0]
+            joined = starts[1:] > starts[:-1]
+            if len(ranks):
+                self.first[rows][joined] = np.minimum.reduceat(ranks, starts[:-1][joined])
 
     def draw(self, wanted: int) -> tuple[Pairs, int]:
         """Return the first `wanted` pairs (smaller, larger), sorted, and the number of removable pairs."""
@@ -170,15 +171,6 @@ class RemovablePairs:
                 limit = ranks.max(initial=0)
         kept, _ = _lowest(kept, ranks, wanted)
         return kept[np.lexsort((kept[:, 1], kept[:, 0]))], count
-
-    def _note_first(self, rows: slice) -> None:
-        """Store the lowest rank among the pairs of each node."""
-        _, _, ranks = self._entries(rows)
-        starts = self.matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
-        starts -= starts[0]
-        joined = starts[1:] > starts[:-1]
-        if len(ranks):
-            self.first[rows][joined] = np.minimum.reduceat(ranks, starts[:-1][joined])
 
     def _candidates(self, rows: slice) -> tuple[Pairs, Ranks]:
         source, target, ranks = self._entries(rows)
