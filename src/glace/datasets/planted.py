@@ -172,11 +172,7 @@ def _distinct(keys: Pairs) -> Pairs:
 
 
 def _attributes(
-    community: npt.NDArray[np.int32],
-    communities: int,
-    width: int,
-    words: int,
-    generator: np.random.Generator,
+    community: npt.NDArray[np.int32], communities: int, width: int, words: int, generator: np.random.Generator
 ) -> sp.csr_array:
     shape = (len(community), words)
     block = width // communities

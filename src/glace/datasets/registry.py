@@ -111,14 +111,10 @@ _DATASETS = (
         "ACM network, such as V1 (outputacm.txt)",
     ),
     _citations(
-        "cora_ml",
-        "2,995 papers on machine learning and their citations",
-        "2df67d57d5c34554a689f8addde7fc3bdf37a415",
+        "cora_ml", "2,995 papers on machine learning and their citations", "2df67d57d5c34554a689f8addde7fc3bdf37a415"
     ),
     _citations(
-        "cora",
-        "19,793 papers on computer science and their citations",
-        "7dfe6828aec9c9a337ce1bb8efe088e5870e0666",
+        "cora", "19,793 papers on computer science and their citations", "7dfe6828aec9c9a337ce1bb8efe088e5870e0666"
     ),
     _citations("citeseer", "4,230 papers of CiteSeer and their citations", "b611f48626e7f40fcc81a36b4f022979ea998b38"),
     _citations("dblp", "17,716 papers of DBLP and their citations", "3e179a9ebf2968d9ad67544c8978bf4759e489d8"),
@@ -226,10 +222,7 @@ def stored(dataset: Dataset, data_dir: str | Path | None = None) -> Path | None:
 
 
 def data_folder(
-    data_dir: str | Path | None = None,
-    *,
-    environment: Mapping[str, str] = os.environ,
-    platform: str = sys.platform,
+    data_dir: str | Path | None = None, *, environment: Mapping[str, str] = os.environ, platform: str = sys.platform
 ) -> Path:
     """Return the folder of built and downloaded datasets: `data_dir`, else $GLACE_DATA, else the user's cache."""
     if data_dir is not None:

@@ -35,8 +35,7 @@ def read(folder: Path, name: str) -> Tables:
     """Read the tables that `Tables.write` wrote under this name."""
     nodes, edges = paths(folder, name)
     return Tables(
-        pq.read_table(existing(nodes, f"the nodes of {name}")),
-        pq.read_table(existing(edges, f"the edges of {name}")),
+        pq.read_table(existing(nodes, f"the nodes of {name}")), pq.read_table(existing(edges, f"the edges of {name}"))
     )
 
 

@@ -98,11 +98,7 @@ def runs(
 
 
 def _of(
-    experiment: Experiment,
-    datasets: Sequence[str] | None,
-    methods: Sequence[str] | None,
-    seed: int,
-    split: Path | None,
+    experiment: Experiment, datasets: Sequence[str] | None, methods: Sequence[str] | None, seed: int, split: Path | None
 ) -> list[Run]:
     used = split if experiment.task in SPLITTING else None
     return [

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from glace.experiments.baselines import hop_kernels as hops
+from glace.experiments.baselines import hops
 
 NODES = 12
 FAR = np.iinfo(np.int64).max
@@ -28,7 +28,7 @@ def rings(adjacency, anchors, rng, depth, reach):
     candidates = rng.permuted(np.tile(np.arange(NODES), (len(anchors), 1)), axis=1)
     uniform = rng.random((len(anchors), 2 * depth))
     graph = adjacency.indptr, adjacency.indices
-    hops.sample_rings(*graph, anchors, uniform, candidates, reach, seen, ball, nodes, sizes)
+    hops.sample_hops(*graph, anchors, uniform, candidates, reach, seen, ball, nodes, sizes)
     return nodes, sizes, seen
 
 

@@ -28,13 +28,7 @@ from glace.datasets.tables import Tables
 from glace.errors import FormatError, InputError
 
 # Number of synsets from each lexicographer file; their hypernyms come in addition.
-QUOTAS = {
-    "noun.animal": 3600,
-    "noun.artifact": 3000,
-    "noun.body": 1000,
-    "noun.food": 1400,
-    "noun.plant": 3200,
-}
+QUOTAS = {"noun.animal": 3600, "noun.artifact": 3000, "noun.body": 1000, "noun.food": 1400, "noun.plant": 3200}
 
 # The roots of all nouns, such as entity, organism, animal.
 TOPS = "noun.Tops"

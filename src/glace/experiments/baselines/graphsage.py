@@ -35,18 +35,14 @@ class GraphSAGE(GraphNetworkMethod):
     batch_size: int = option(256, "Pairs per step, each from one random walk.", at_least=1)
     walk_length: int = option(5, "Longest walk: a pair is the two ends of a walk of 1 to this many edges.", at_least=1)
     n_negatives: int = option(
-        1,
-        "Weight of the mean loss of negatives, Q in the paper, whose 20 learned little.",
-        at_least=1,
+        1, "Weight of the mean loss of negatives, Q in the paper, whose 20 learned little.", at_least=1
     )
     negative_pool_size: int = option(200, "Negatives drawn per step, shared by all pairs.", at_least=1)
     negative_power: float = option(
         0.0, "Negatives are drawn by degree^power; 0.75 in the paper, 0 is uniform.", at_least=0
     )
     scale: float = option(
-        5.0,
-        "Factor of the dot products in the loss; without it, unit vectors keep the sigmoid close to 1/2.",
-        above=0,
+        5.0, "Factor of the dot products in the loss; without it, unit vectors keep the sigmoid close to 1/2.", above=0
     )
     first_hop_samples: int = option(25, "Neighbours sampled per node of the batch.", at_least=1)
     second_hop_samples: int = option(10, "Neighbours sampled for each of those.", at_least=1)
@@ -141,10 +137,7 @@ class Sage(GraphNetwork):
 
 
 def hop(
-    adjacency: sp.csr_array,
-    nodes: NodeIndex,
-    most: int | None = None,
-    generator: np.random.Generator | None = None,
+    adjacency: sp.csr_array, nodes: NodeIndex, most: int | None = None, generator: np.random.Generator | None = None
 ) -> Hop:
     """Return the edges into these nodes, all of them or at most `most` per node.
 

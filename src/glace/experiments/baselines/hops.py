@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from glace.experiments.baselines import hop_kernels as kernel
 from glace.graph.graph import Graph
+from glace.kernels.compile import BoolArray, FloatArray, IntArray, compiled
 from glace.rng import Streams
 from glace.sampling.edges import check_negatives_exist
 
@@ -88,5 +88,88 @@ class HopSampler:
         sizes = np.empty(nodes.shape)
         graph = self.adjacency.indptr, self.adjacency.indices
         scratch = self._seen, self._ball
-        kernel.sample_rings(*graph, anchors, uniform, candidates, self.reach, *scratch, nodes, sizes)
+        sample_hops(*graph, anchors, uniform, candidates, self.reach, *scratch, nodes, sizes)
         return HopBatch(anchors, nodes, sizes)
+
+
+@compiled
+def sample_hops(
+    indptr: IntArray,
+    indices: IntArray,
+    anchors: IntArray,
+    uniform: FloatArray,
+    candidates: IntArray,
+    reach: int,
+    seen: BoolArray,
+    ball: IntArray,
+    nodes: IntArray,
+    sizes: FloatArray,
+) -> None:
+    """Draw nodes[b, k] uniformly from the nodes k + 1 hops from anchors[b], the last column from those further away.
+
+    `nodes` and `sizes`, the sizes of the hop sets, are (B, K + 1); the node of an empty set is -1. All edges of the
+    anchor are followed, but at most `reach` from each later set: consecutive ones from a random start. The size of the
+    next set is then scaled up by the fraction of edges followed. `uniform` (B, 2 K) are numbers in [0, 1), `candidates`
+    (B, T) uniformly drawn nodes, the first of which outside of all sets is the further node. `seen` (n,), all False,
+    and `ball` (n,) are scratch arrays; `seen` is all False again afterwards.
+    """
+    hops = sizes.shape[1] - 1
+    for b in range(len(anchors)):
+        ball[0] = anchors[b]
+        seen[anchors[b]] = True
+        begin, end = 0, 1
+        sizes[b, hops] = len(seen) - 1
+        for k in range(hops):
+            edges = _edges_from(indptr, ball, begin, end)
+            followed = edges if k == 0 else min(edges, reach)
+            start = int(uniform[b, 2 * k] * edges) if followed < edges else 0
+            new_end = _follow(indptr, indices, ball, begin, end, start, followed, seen)
+            begin, end = end, new_end
+            sizes[b, k] = (end - begin) * (edges / followed) if followed > 0 else 0.0
+            sizes[b, hops] = max(sizes[b, hops] - sizes[b, k], 0.0)
+            nodes[b, k] = ball[begin + int(uniform[b, 2 * k + 1] * (end - begin))] if end > begin else -1
+        nodes[b, hops] = _first_unseen(candidates[b], seen)
+        for place in range(end):
+            seen[ball[place]] = False
+
+
+@compiled
+def _edges_from(indptr: IntArray, ball: IntArray, begin: int, end: int) -> int:
+    total = 0
+    for place in range(begin, end):
+        total += indptr[ball[place] + 1] - indptr[ball[place]]
+    return total
+
+
+@compiled
+def _follow(
+    indptr: IntArray, indices: IntArray, ball: IntArray, begin: int, end: int, start: int, count: int, seen: BoolArray
+) -> int:
+    """Append to `ball` the unseen targets of `count` edges of its nodes from `begin` to `end`; return its new end.
+
+    Edges are in the order of their sources, from number `start` on; the first follows the last.
+    """
+    place, new_end = begin, end
+    while count > 0 and start >= indptr[ball[place] + 1] - indptr[ball[place]]:
+        start -= indptr[ball[place] + 1] - indptr[ball[place]]
+        place += 1
+    while count > 0:
+        first = indptr[ball[place]] + start
+        last = min(indptr[ball[place] + 1], first + count)
+        for p in range(first, last):
+            if not seen[indices[p]]:
+                seen[indices[p]] = True
+                ball[new_end] = indices[p]
+                new_end += 1
+        count -= last - first
+        start = 0
+        place = place + 1 if place + 1 < end else begin
+    return new_end
+
+
+@compiled
+def _first_unseen(candidates: IntArray, seen: BoolArray) -> int:
+    for t in range(len(candidates)):
+        if not seen[candidates[t]]:
+            return candidates[t]
+    return -1

@@ -131,9 +131,7 @@ class Node2Vec(WalkMethod):
     # 0.4 points of AUC, which another seed reverses.
     p: float = option(1.0, "Return: the weight of a step back is multiplied by 1/p.", above=0)
     q: float = option(
-        2.0,
-        "In-out: the weight of a step to a node not joined to the previous one is multiplied by 1/q.",
-        above=0,
+        2.0, "In-out: the weight of a step to a node not joined to the previous one is multiplied by 1/q.", above=0
     )
 
     def bias(self) -> tuple[float, float]:

@@ -28,9 +28,7 @@ class VGAE(GraphNetworkMethod):
 
     hidden: int = option(256, "Width of the hidden layer; the paper's is twice `dim`, as here.", at_least=1)
     max_steps: int = option(
-        200,
-        "Most steps; each sees all nodes and edges, and takes 3 s for 100,000 nodes.",
-        at_least=1,
+        200, "Most steps; each sees all nodes and edges, and takes 3 s for 100,000 nodes.", at_least=1
     )
     validate_every: int = option(5, "Steps between two looks at the held-out edges.", at_least=1)
     # On Pubmed the AUC falls from 0.971 to 0.908 and is back after 11 validation_points, on its way to 0.984.

@@ -49,11 +49,7 @@ def link_values(embedding: Embedding, split: Split) -> dict[str, Any]:
     values["validation_auc"] = link_prediction(embedding, split.validation).auc
     if embedding.platt_scaling != UNCALIBRATED:
         worth = calibration_of(embedding.probabilities(far), truth)
-        values |= {
-            "brier": worth.brier,
-            "calibration_error": worth.error,
-            "reliability": worth.to_json()["bins"],
-        }
+        values |= {"brier": worth.brier, "calibration_error": worth.error, "reliability": worth.to_json()["bins"]}
     if embedding.variance is None:
         values |= _named(cosine_prediction(embedding, split.test), "_cosine")
     reverse = reversed_in_training(split.train, split.test.edges)

@@ -82,10 +82,7 @@ def certainty_scores(embedding: Embedding, held_out: HeldOut, generator: np.rand
     assert embedding.certainty is not None
     pairs, truth = held_out.pairs(), held_out.truth()
     far = embedding.dissimilarities_at(pairs)
-    doubts = {
-        "nodes": -embedding.certainty[pairs].mean(axis=1),
-        "answers": -abs(embedding.probabilities(far) - 0.5),
-    }
+    doubts = {"nodes": -embedding.certainty[pairs].mean(axis=1), "answers": -abs(embedding.probabilities(far) - 0.5)}
     orders = {name: _certain_first(doubt, generator) for name, doubt in doubts.items()}
     halves = {}
     for name, order in orders.items():
