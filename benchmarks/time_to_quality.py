@@ -15,9 +15,9 @@ import typer
 
 from benchmarks.common import RESULTS, DataDir, Report, Results, Rounds, Threads, acm_like, graph_of, in_turn
 from benchmarks.yardstick import Yardstick
-from glace.experiments.baselines.descent import Descent
+from glace.experiments.baselines.method import Descent
 from glace.experiments.evaluation.link_prediction import link_prediction
-from glace.experiments.methods import LEARNED, Learned, make
+from glace.experiments.tasks import LEARNED, Learned, make
 from glace.experiments.splits import Split, split_edges
 from glace.gaussian.embedding import Embedding
 from glace.metrics import LinkScores

@@ -10,7 +10,7 @@ import pytest
 from glace import load, load_embedding
 from glace.cli.main import run
 from glace.datasets import planted
-from glace.experiments.evaluation import node_classification
+from glace.experiments.evaluation import classes as node_classification
 from glace.io.npz import write_npz
 from glace.model.network import using_threads
 from tests.experiments.test_tasks import TINY, write_split

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from glace import datasets
-from glace.datasets.builders.nouns import slice_nouns
-from glace.datasets.builders.wordnet import FILES, INVERSE, build_wordnet, read_names, read_synsets
+from glace.datasets.builders.wordnet import FILES, INVERSE, build_wordnet, read_names, read_synsets, slice_nouns
 from glace.errors import FormatError, InputError
 
 LICENCE = "  1 This software and database is being provided to you  \n  2 under a license | with a bar  \n"

@@ -6,9 +6,8 @@ import pytest
 
 from glace.datasets import names as dataset_names
 from glace.errors import InputError
-from glace.experiments.grid import CITATIONS, EXPERIMENTS, LARGER, Run, key_of, runs
-from glace.experiments.methods import METHODS
-from glace.experiments.tasks import SPLITTING, TASKS, Evaluation
+from glace.experiments.run import CITATIONS, EXPERIMENTS, LARGER, Run, key_of, runs
+from glace.experiments.tasks import METHODS, SPLITTING, TASKS, Evaluation
 
 SPLIT = Path("somewhere/given.npz")
 

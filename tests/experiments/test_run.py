@@ -14,13 +14,13 @@ import pytest
 
 import glace
 from glace.errors import FormatError, InputError
-from glace.experiments.grid import Run
 from glace.experiments.record_file import COMPRESSED, RECORDS, RecordFile, key_of
 from glace.experiments.run import (
     FINAL,
     TOO_LARGE,
     FinishedRun,
     GridOptions,
+    Run,
     check_folder,
     command,
     finished_keys,

@@ -112,26 +112,26 @@ def test_a_given_split_is_read_as_it_is(given_file, five, directed, edges, weigh
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"val_edges": None}, "no member val_edges; wanted train_edges, val_edges, val_ground_truth, test_e"),
-        ({"train_edges": np.array([[0.0, 1]])}, "train_edges holds float64; wanted whole numbers"),
-        ({"train_edges": np.array([0, 1])}, r"train_edges has the shape \(2,\); wanted rows of two node nu"),
-        ({"test_edges": np.ones((4, 3), int)}, r"test_edges has the shape \(4, 3\); wanted rows of two"),
+        ({"val_edges": None}, "no member val_edges; expected train_edges, val_edges, val_ground_truth, test_e"),
+        ({"train_edges": np.array([[0.0, 1]])}, "train_edges holds float64; expected whole numbers"),
+        ({"train_edges": np.array([0, 1])}, r"train_edges has the shape \(2,\); expected rows of two node nu"),
+        ({"test_edges": np.ones((4, 3), int)}, r"test_edges has the shape \(4, 3\); expected rows of two"),
         ({"train_edges": np.array([[0, 1], [0, 5]])}, r"train_edges: row 2 is \[0, 5\]; .* from 0 to 4"),
-        ({"val_edges": np.array([[-1, 3], [0, 2]])}, r"val_edges: row 1 is \[-1, 3\]; wanted node numbers"),
+        ({"val_edges": np.array([[-1, 3], [0, 2]])}, r"val_edges: row 1 is \[-1, 3\]; expected node numbers"),
         (
             {"val_edges": np.array([[2**63, 3], [0, 2]], np.uint64)},
             r"val_edges: row 1 is \[9223372036854775808",
         ),
-        ({"val_edges": np.array([[0, 3], [2, 2]])}, r"val_edges: row 2 is \[2, 2\]; wanted two different"),
+        ({"val_edges": np.array([[0, 3], [2, 2]])}, r"val_edges: row 2 is \[2, 2\]; expected two different"),
         (
             {"train_edges": np.array([[0, 1], [0, 4]])},
-            r"train_edges: row 2 is \[0, 4\]; no edge of the graph",
+            r"train_edges: row 2 is \[0, 4\]; not an edge of the graph",
         ),
-        ({"val_edges": np.array([[0, 4], [0, 2]])}, r"val_edges: row 1 is \[0, 4\]; no edge of the graph"),
-        ({"val_ground_truth": np.array([1])}, r"val_ground_truth has the shape \(1,\); wanted \(2,\), one"),
-        ({"val_ground_truth": np.array([1.0, 0])}, "val_ground_truth holds float64; wanted whole numbers"),
-        ({"val_ground_truth": np.array([1, 2])}, "val_ground_truth: row 2 is 2; wanted 1 for an edge and 0"),
-        ({"test_ground_truth": np.array([0, 0, 0, 0])}, "test_ground_truth must have both 1 and 0"),
+        ({"val_edges": np.array([[0, 4], [0, 2]])}, r"val_edges: row 1 is \[0, 4\]; not an edge of the graph"),
+        ({"val_ground_truth": np.array([1])}, r"val_ground_truth has the shape \(1,\), but needs \(2,\), one"),
+        ({"val_ground_truth": np.array([1.0, 0])}, "val_ground_truth holds float64; expected whole numbers"),
+        ({"val_ground_truth": np.array([1, 2])}, "val_ground_truth: row 2 is 2; expected 1 for an edge and 0"),
+        ({"test_ground_truth": np.array([0, 0, 0, 0])}, "test_ground_truth must contain both 1 and 0"),
     ],
 )
 def test_a_given_split_that_is_wrong(given_file, five, changes, message):
@@ -175,7 +175,7 @@ def test_nodes_cannot_be_hidden_without_attributes_or_edges():
         hide_nodes(ring(10, attributes=None), 0.1, generator)
     with pytest.raises(InputError, match="the share of nodes to hide must be above 0 and below 1, not 1.5"):
         hide_nodes(ring(10), 1.5, generator)
-    with pytest.raises(InputError, match="hiding 10 of 10 nodes leaves 0 edges to train on and 20 to predict"):
+    with pytest.raises(InputError, match="hiding 10 of 10 nodes leaves 0 edges for training and 20 to predict"):
         hide_nodes(ring(10), 0.99, generator)
-    with pytest.raises(InputError, match="hiding 0 of 10 nodes leaves 20 edges to train on and 0 to predict"):
+    with pytest.raises(InputError, match="hiding 0 of 10 nodes leaves 20 edges for training and 0 to predict"):
         hide_nodes(ring(10), 0.01, generator)

@@ -11,10 +11,9 @@ import pytest
 import glace
 from glace.errors import InputError
 from glace.experiments import tasks
-from glace.experiments.evaluation.node_classification import node_classification
-from glace.experiments.methods import GAUSSIAN, METHODS
+from glace.experiments.evaluation.classes import node_classification
 from glace.experiments.splits import split_edges
-from glace.experiments.tasks import TASKS, Evaluation, check, evaluate, unsupported
+from glace.experiments.tasks import GAUSSIAN, METHODS, TASKS, Evaluation, check, evaluate, unsupported
 from glace.model.network import using_threads
 
 TINY = {"dim": 4, "hidden": 8, "batch_size": 64, "negative_pool_size": 32, "max_steps": 30, "validate_every": 10}

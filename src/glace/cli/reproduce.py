@@ -11,8 +11,7 @@ from glace.cli.screen import Screen, download_listener, file_size
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.experiments.grid import Run
-    from glace.experiments.run import FinishedRun
+    from glace.experiments.run import FinishedRun, Run
 
 
 def reproduce(
@@ -40,9 +39,8 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Measure the paper's tables and figures, ours beside theirs; an interrupted grid goes on where it was."""
-    from glace.experiments.grid import EXPERIMENTS, runs
     from glace.experiments.report.write import write_report
-    from glace.experiments.run import GridOptions, check_folder, run_grid
+    from glace.experiments.run import EXPERIMENTS, GridOptions, check_folder, run_grid, runs
 
     screen = Screen(quiet)
     names = list(EXPERIMENTS) if not what or what == ["all"] else what

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glace.datasets import tables
-from glace.datasets.kinds import things_and_kinds
+from glace.datasets.tables import things_and_kinds
 from glace.errors import InputError
 from glace.graph.graph import Graph
 from glace.io.npz import read_npz

@@ -10,7 +10,7 @@ import torch
 
 import glace
 from glace.errors import InputError
-from glace.experiments.baselines.descent import Descent
+from glace.experiments.baselines.method import Descent
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.rng import Streams
 

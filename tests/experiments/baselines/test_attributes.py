@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import glace
 from glace.errors import InputError, TooLarge
-from glace.experiments.baselines.attributes import RawAttributes
+from glace.experiments.baselines.method import RawAttributes
 from glace.rng import Streams
 
 EDGES = np.array([[0, 1], [1, 2]])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from glace.errors import TrainingDiverged
-from glace.experiments.baselines.descent import Descent
+from glace.experiments.baselines.method import Descent
 from glace.metrics import LinkScores
 
 

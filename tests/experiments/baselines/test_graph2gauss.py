@@ -6,8 +6,7 @@ import pytest
 import glace
 from glace.errors import InputError, TrainingDiverged
 from glace.experiments.baselines import graph2gauss
-from glace.experiments.baselines.graph2gauss import Graph2Gauss, RowEncoder, batch_loss
-from glace.experiments.baselines.hops import HopSampler
+from glace.experiments.baselines.graph2gauss import Graph2Gauss, HopSampler, RowEncoder, batch_loss
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import hold_out
 from glace.metrics import LinkScores, link_scores

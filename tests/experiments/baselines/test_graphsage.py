@@ -5,8 +5,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from glace.experiments.baselines.graph_networks import View, seeded, torch_geometric_nn
-from glace.experiments.baselines.graphsage import GraphSAGE, Sage, hop
+from glace.experiments.baselines.graph_networks import GraphSAGE, Sage, View, hop, seeded, torch_geometric_nn
 from glace.rng import Streams
 from tests.experiments.baselines.graph_network_contract import GraphNetworkContract, planted
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from glace.experiments.baselines import hops
+from glace.experiments.baselines import graph2gauss as hops
 
 NODES = 12
 FAR = np.iinfo(np.int64).max

@@ -6,7 +6,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import glace
 from glace.errors import InputError
-from glace.experiments.baselines.hops import HopBatch, HopSampler
+from glace.experiments.baselines.graph2gauss import HopBatch, HopSampler
 from glace.rng import Streams
 
 

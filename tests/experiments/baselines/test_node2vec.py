@@ -11,8 +11,7 @@ import pytest
 
 import glace
 from glace.errors import InputError
-from glace.experiments.baselines.node2vec import Corpus, DeepWalk, Node2Vec
-from glace.experiments.baselines.walks import WalkSampler
+from glace.experiments.baselines.node2vec import Corpus, DeepWalk, Node2Vec, WalkSampler
 from glace.graph.split import hold_out
 from glace.metrics import link_scores
 from glace.rng import Streams

@@ -7,8 +7,14 @@ import pytest
 import torch
 
 import glace
-from glace.experiments.baselines.graph_networks import seeded, torch_geometric_nn
-from glace.experiments.baselines.vgae import VGAE, non_edges, propagation, upper_pairs
+from glace.experiments.baselines.graph_networks import (
+    VGAE,
+    non_edges,
+    propagation,
+    seeded,
+    torch_geometric_nn,
+    upper_pairs,
+)
 from glace.rng import Streams
 from tests.experiments.baselines.graph_network_contract import GraphNetworkContract, planted
 

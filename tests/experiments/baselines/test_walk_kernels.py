@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glace.experiments.baselines import walks
+from glace.experiments.baselines import node2vec as walks
 
 # Node 4 has no edge that leaves it; the others all do, by unequal weights.
 WEIGHTS = np.array(
@@ -30,7 +30,7 @@ def csr(dense):
 def walked(dense, starts, length, p=1.0, q=1.0, seed=0):
     seeds = np.random.default_rng(seed).integers(2**64, size=len(starts), dtype=np.uint64)
     out = np.empty((len(starts), length), np.int32)
-    bias = np.array([1 / p, 1, 1 / q])
+    bias = (1 / p, 1.0, 1 / q)
     walks.walk(csr(dense), dense.max(axis=1).astype(float), starts, seeds, bias, out)
     return out
 

@@ -5,8 +5,8 @@ import pytest
 
 import glace
 from glace.errors import InputError
-from glace.experiments.baselines import walks
-from glace.experiments.baselines.walks import WalkSampler
+from glace.experiments.baselines import node2vec as walks
+from glace.experiments.baselines.node2vec import WalkSampler
 from glace.rng import Streams
 
 

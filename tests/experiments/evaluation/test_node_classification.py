@@ -5,19 +5,17 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import ttest_rel
 
 import glace
 from glace import Streams
 from glace.categories import Categories
 from glace.errors import InputError
-from glace.experiments.evaluation.node_classification import (
+from glace.experiments.evaluation.classes import (
     LENGTH,
     STRENGTHS,
     choose_strength,
     features_of,
     node_classification,
-    paired_t_test,
     scaled,
     stratified_order,
 )
@@ -140,25 +138,6 @@ def test_values_for_the_record():
     assert sorted(values) == ["macro_f1", "macro_f1_trials", "micro_f1", "micro_f1_trials"]
     assert values["micro_f1_trials"]["0.5"] == scores.micro_f1[1].tolist()
     assert values["macro_f1"]["0.1"] == pytest.approx(scores.macro_f1[0].mean())
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=10))
-def test_paired_t_test_against_scipy(trials):
-    first, second = np.array(trials).T
-    if np.ptp(first - second) > 1e-6:
-        assert paired_t_test(first, second) == pytest.approx(ttest_rel(first, second).pvalue)
-
-
-def test_paired_t_test_without_variance():
-    assert paired_t_test([0.5, 0.5], [0.5, 0.5]) == 1
-    assert paired_t_test([0.5, 0.75], [0.25, 0.5]) == 0
-
-
-def test_a_paired_t_test_needs_pairs():
-    with pytest.raises(InputError, match=r"two rows of equally many trials, at least 2, not \(2,\) and \(3,\)"):
-        paired_t_test([1, 2], [1, 2, 3])
-    with pytest.raises(InputError, match=r"at least 2, not \(1,\) and \(1,\)"):
-        paired_t_test([1], [2])
 
 
 @pytest.mark.parametrize(

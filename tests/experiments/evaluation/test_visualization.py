@@ -9,8 +9,8 @@ from sklearn.metrics import silhouette_score
 import glace
 from glace.categories import Categories
 from glace.errors import InputError
-from glace.experiments.evaluation import visualization as module
-from glace.experiments.evaluation.visualization import separation, visualization
+from glace.experiments.evaluation import classes as module
+from glace.experiments.evaluation.classes import separation, visualization
 from glace.ids import NodeIds
 from glace.queries.layout import layout
 

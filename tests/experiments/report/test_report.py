@@ -9,12 +9,10 @@ from scipy.stats import ttest_rel
 
 from glace.cli.report import report
 from glace.errors import InputError
+from glace.experiments.report.curves import mean_curve, paired_p, seconds_to
 from glace.experiments.report.document import document_html, document_markdown
-from glace.experiments.report.names import in_order, method_name
+from glace.experiments.report.paper import in_order, method_name
 from glace.experiments.report.results import Results, read_results
-from glace.experiments.report.sections.classification import paired_p
-from glace.experiments.report.sections.convergence import seconds_to
-from glace.experiments.report.sections.uncertainty import mean_curve
 from glace.experiments.report.write import report_of, write_report
 from tests.experiments.report.invented import certainty, classes, cloud, curve, everything, links, record, write
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glace.experiments.report.cells import amount, cost_columns, difference_column, score_column, signed
+from glace.experiments.report.cells import amount, compared_columns, cost_columns, score_column, signed
 from glace.experiments.report.document import (
     Cell,
     Column,
@@ -15,7 +15,7 @@ from glace.experiments.report.document import (
     text_column,
 )
 from glace.experiments.report.paper import Printed, induction, link_prediction
-from glace.experiments.report.schema import Run
+from glace.experiments.report.results import Run
 from tests.experiments.report.invented import links
 
 
@@ -63,8 +63,10 @@ def test_missing_seeds_are_said_beside_the_mean():
 
 
 def test_differences_are_signed_points():
-    column = difference_column("AUC", [[run(0.9855)], [run(0.97)], [run()], []], "auc", [98.0, 98.0, None, 98.0])
-    assert [cell.text for cell in column.cells] == ["+0.55", "\N{MINUS SIGN}1.00", "", ""]
+    rows = [[run(0.9855)], [run(0.97)], [run()], []]
+    printed, differences = compared_columns("AUC", rows, "auc", [98.0, 98.0, None, 98.0])
+    assert [cell.text for cell in printed.cells] == ["98.00", "98.00", "", "98.00"]
+    assert [cell.text for cell in differences.cells] == ["+0.55", "\N{MINUS SIGN}1.00", "", ""]
     assert signed(-0.001) == "0.00"
 
 

@@ -8,24 +8,17 @@ of a paper it cites (a line each), `#!` abstract. The first line of a file may b
 import codecs
 import gzip
 import io
-import itertools
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from glace.datasets.download import Progress
 from glace.datasets.registry import find
+from glace.datasets.tables import Tables
 from glace.errors import FormatError, InputError
-from glace.features.pipeline import FeaturePipeline
-from glace.features.text import TextVocabulary
-from glace.graph.graph import Graph, build
-from glace.graph.node_types import NodeType
-from glace.ids import NodeIds
+from glace.graph.graph import Graph
 from glace.storage.files import CHUNK, existing
 
 PAPER = {"nodes": 115_772, "edges": 539_910, "attributes": 124_856}
@@ -146,16 +139,14 @@ class Papers:
         """Number of records with an index but no abstract."""
         return self.records - self.without_index - len(self.by_index)
 
-    def links(self) -> npt.NDArray[np.int64]:
-        """Return the distinct citations (E, 2) as positions in `by_index`, without self-citations."""
-        place = {index: number for number, index in enumerate(self.by_index)}
-        ends = (
-            (place[paper.index], place[target])
+    def links(self) -> dict[tuple[str, str], None]:
+        """Return the distinct citations as pairs of indices, without self-citations."""
+        return dict.fromkeys(
+            (paper.index, target)
             for paper in self.by_index.values()
-            for target in dict.fromkeys(paper.references)
-            if target in place and target != paper.index
+            for target in paper.references
+            if target in self.by_index and target != paper.index
         )
-        return np.fromiter(itertools.chain.from_iterable(ends), dtype=np.int64).reshape(-1, 2)
 
 
 def build_acm(file: str | Path | None = None, progress: Progress | None = None, say: Say | None = None) -> Graph:
@@ -168,15 +159,18 @@ def build_acm(file: str | Path | None = None, progress: Progress | None = None, 
     papers = read_papers(text)
     links = papers.links()
     # One pass suffices: a removed paper has no links, so no other paper loses one.
-    linked = np.unique(links)
+    linked = {index for link in links for index in link}
     _report(text, papers, len(linked), len(links), say or _log.info)
     if not len(links):
         raise InputError(
             f"{text.path}: no paper with an abstract is linked to another one, in {papers.records:,} records "
             f"on {text.lines_read:,} lines; take a version with abstracts (#!) and references (#%)"
         )
-    everyone = list(papers.by_index.values())
-    return _graph([everyone[place] for place in linked], np.searchsorted(linked, links), text.path)
+    ids = [index for index in papers.by_index if index in linked]
+    try:
+        return Tables.of(ids, [papers.by_index[index].abstract for index in ids], links).graph(directed=True)
+    except InputError as problem:
+        raise InputError(f"{text.path}: in the abstracts {problem}") from problem
 
 
 def read_papers(text: CitationText) -> Papers:
@@ -222,21 +216,6 @@ def _existing(file: str | Path | None) -> Path:
         acm = find("acm")
         raise InputError(f"acm is built from a file that you must get first: {acm.needs}; then run '{acm.command}'")
     return existing(file, WANTED)
-
-
-def _graph(papers: list[Record], links: npt.NDArray[np.int64], path: Path) -> Graph:
-    texts = [paper.abstract for paper in papers]
-    try:
-        vocabulary = TextVocabulary.learn(texts)
-    except InputError as problem:
-        raise InputError(f"{path}: in the abstracts {problem}") from problem
-    return build(
-        links,
-        np.ones(len(links), dtype=np.float32),
-        NodeIds([paper.index for paper in papers]),
-        [NodeType("", len(papers), vocabulary.attributes(texts), pipeline=FeaturePipeline.of_texts(vocabulary))],
-        directed=True,
-    )
 
 
 def _report(text: CitationText, papers: Papers, kept: int, links: int, say: Say) -> None:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from glace.datasets.builders.acm import Say, build_acm
 from glace.datasets.builders.debian import build_debian
-from glace.datasets.builders.nouns import slice_nouns
-from glace.datasets.builders.wordnet import build_wordnet
+from glace.datasets.builders.wordnet import build_wordnet, slice_nouns
 from glace.datasets.download import Progress
 from glace.datasets.registry import data_folder, find, made
 from glace.errors import InputError

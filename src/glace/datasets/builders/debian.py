@@ -7,7 +7,7 @@ import gzip
 import io
 import lzma
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,14 +56,8 @@ def read_debian(folder: str | Path | None = None) -> Tables:
     lists = Path(folder or FOLDER)
     packages = _read_packages(lists)
     long = _read_descriptions(lists, {package.description_md5 for package in packages.values()})
-    nodes = {
-        "id": list(packages),
-        "label": [package.section for package in packages.values()],
-        "text": [
-            f"{long.get(package.description_md5, package.description)} {package.tags}" for package in packages.values()
-        ],
-    }
-    return Tables(pa.table(nodes), _edges(packages))
+    texts = [f"{long.get(each.description_md5, each.description)} {each.tags}" for each in packages.values()]
+    return Tables.of(list(packages), texts, _dependencies(packages), [each.section for each in packages.values()])
 
 
 def _read_packages(folder: Path) -> dict[str, _Package]:
@@ -88,19 +82,18 @@ def _read_descriptions(folder: Path, wanted: set[str]) -> dict[str, str]:
     return found
 
 
-def _edges(packages: dict[str, _Package]) -> pa.Table:
+def _dependencies(packages: dict[str, _Package]) -> Iterable[tuple[str, str]]:
+    """Return the distinct pairs of a package and one that it depends on."""
     providers: dict[str, str] = {}
     for package in packages.values():
         for name in package.provides:
             providers.setdefault(name, package.name)
-    pairs = {
-        (package.name, target): None
+    return dict.fromkeys(
+        (package.name, target)
         for package in packages.values()
         for alternatives in package.needs
-        if (target := _resolve(alternatives, packages, providers)) not in (None, package.name)
-    }
-    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
-    return pa.table({"source": pa.array(sources, pa.string()), "target": pa.array(targets, pa.string())})
+        if (target := _resolve(alternatives, packages, providers)) is not None and target != package.name
+    )
 
 
 def _resolve(alternatives: tuple[str, ...], packages: dict[str, _Package], providers: dict[str, str]) -> str | None:

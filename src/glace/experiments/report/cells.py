@@ -1,24 +1,26 @@
-"""Columns of tables from groups of runs: means with deviations, the best in bold, reasons as footnotes."""
+"""Printed names, and columns of tables from groups of runs: means with deviations, the best in bold, footnotes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from glace.experiments.report.document import DASH, MINUS, Cell, Column, Table, text_column
-from glace.experiments.report.names import method_name
-from glace.experiments.report.results import Score, mean_score
-from glace.experiments.report.schema import Run
+from glace.experiments.report.paper import dataset_name, in_order, method_name
+from glace.experiments.report.results import Run, Score, by_dataset, mean_score
 
 Rows = Sequence[Sequence[Run]]
 """The runs of each row of a table: one method on one dataset, several seeds. An empty row was not run."""
 _MOST_DATASETS = 8
 
 
-def method_rows(runs: Sequence[Run], methods: Sequence[str], dataset: str) -> Rows:
-    """Return the runs on one dataset, one row per method."""
-    return [[run for run in runs if run.method == method and run.dataset == dataset] for method in methods]
+def dataset_tables(runs: Sequence[Run], columns_of: Callable[[str, Rows], list[Column]]) -> list[Table]:
+    """Return tables with a row per method and, from `columns_of(name, rows)`, the columns of each dataset.
 
-
-def tables_of(methods: Sequence[str], columns: Sequence[Sequence[Column]]) -> list[Table]:
-    """Return method-by-dataset tables from the columns of each dataset, split where one would be too wide."""
+    A table that would be too wide is split.
+    """
+    methods = in_order(run.method for run in runs)
+    columns = []
+    for dataset, group in by_dataset(runs):
+        rows = [[run for run in group if run.method == method] for method in methods]
+        columns.append(columns_of(dataset_name(dataset), rows))
     chunks = [columns[start : start + _MOST_DATASETS] for start in range(0, len(columns), _MOST_DATASETS)]
     return [Table((methods_column(methods), *(each for some in chunk for each in some))) for chunk in chunks]
 
@@ -48,18 +50,14 @@ def cost_columns(rows: Rows) -> list[Column]:
     return [seeds, cost_column("Seconds", rows, "seconds"), cost_column("Peak MB", rows, "peak_rss_mb")]
 
 
-def printed_column(name: str, values: Iterable[float | None], group: str = "") -> Column:
-    """Return the paper's numbers, empty where it has none."""
-    return Column(name, tuple(Cell("" if each is None else f"{each:.2f}") for each in values), group)
-
-
-def difference_column(name: str, rows: Rows, field: str, printed: Iterable[float | None], group: str = "") -> Column:
-    """Return ours minus the paper's in percentage points, empty where one of the two is missing."""
-    cells = []
-    for runs, theirs in zip(rows, printed, strict=True):
+def compared_columns(name: str, rows: Rows, field: str, printed: Sequence[float | None]) -> list[Column]:
+    """Return the paper's numbers, and ours minus the paper's in percentage points; empty where a number is missing."""
+    theirs = [Cell("" if each is None else f"{each:.2f}") for each in printed]
+    differences = []
+    for runs, their in zip(rows, printed, strict=True):
         ours = mean_score(runs, field)
-        cells.append(Cell("" if ours is None or theirs is None else signed(100 * ours.mean - theirs)))
-    return Column(name, tuple(cells), group)
+        differences.append(Cell("" if ours is None or their is None else signed(100 * ours.mean - their)))
+    return [Column(name, tuple(theirs), "paper"), Column(name, tuple(differences), "difference")]
 
 
 def number(found: Score, digits: int = 2, factor: float = 100, *, brief: bool = False) -> str:

@@ -1,8 +1,77 @@
-"""The numbers the paper prints, in percent: what ours stand beside."""
+"""The paper: printed names of methods and datasets, its order of them, and its numbers in percent."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 TITLE = "Gaussian Embedding of Large-scale Attributed Graphs"
+
+
+_FAMILIES = {
+    "attributes": "Attributes",
+    "deepwalk": "DeepWalk",
+    "node2vec": "node2vec",
+    "line": "LINE",
+    "vgae": "VGAE",
+    "graphsage": "GraphSAGE",
+    "graph2gauss": "Graph2Gauss",
+    "lace": "LACE",
+    "glace-published": "GLACE as published",
+    "glace": "GLACE",
+}
+FAMILIES = tuple(_FAMILIES)
+# The plain name of these means both proximities, concatenated; `glace` alone is GLACE at its best.
+_OF_BOTH_ORDERS = {"line", "lace", "glace-published"}
+_ORDERS = {"first": "1st", "second": "2nd"}
+
+_DATASETS = {
+    "cora-ml": "Cora-ML",
+    "cora": "Cora",
+    "citeseer": "Citeseer",
+    "dblp": "DBLP",
+    "pubmed": "Pubmed",
+    "acm": "ACM",
+    "wordnet": "WordNet",
+    "wordnet-nouns": "WordNet nouns",
+    "wordnet-kinds": "WordNet kinds",
+    "debian": "Debian",
+}
+
+
+def family_of(method: str) -> tuple[str, str]:
+    """Return the method without its order, and the order: "first", "second" or ""."""
+    family, _, order = method.rpartition("-")
+    return (family, order) if order in _ORDERS and family else (method, "")
+
+
+def method_name(method: str) -> str:
+    """Return a method's printed name; unknown methods keep their own."""
+    family, order = family_of(method)
+    if family not in _FAMILIES:
+        return method
+    orders = _ORDERS[order] if order else "1st+2nd" if family in _OF_BOTH_ORDERS else ""
+    return f"{_FAMILIES[family]} {orders}".strip()
+
+
+def dataset_name(dataset: str) -> str:
+    """Return a dataset's printed name; unknown datasets keep their own."""
+    return _DATASETS.get(dataset, dataset)
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Return the distinct methods in the paper's order (1st, 2nd, then both); unknown ones last, by name."""
+    return sorted(set(methods), key=_place_of_method)
+
+
+def datasets_in_order(datasets: Iterable[str]) -> list[str]:
+    """Return the distinct datasets in the paper's order; unknown ones last, by name."""
+    known = list(_DATASETS)
+    return sorted(set(datasets), key=lambda name: (known.index(name) if name in known else len(known), name))
+
+
+def _place_of_method(method: str) -> tuple[int, int, str]:
+    family, order = family_of(method)
+    place = FAMILIES.index(family) if family in FAMILIES else len(FAMILIES)
+    return place, ["first", "second", ""].index(order), method
 
 
 class Printed(NamedTuple):
@@ -13,7 +82,7 @@ class Printed(NamedTuple):
 
 
 _TABLE_2_DATASETS = ("cora", "citeseer", "dblp", "pubmed", "acm")
-# Rows of AUC, AP a dataset; None where the paper has a dash: not completed within five hours or 16 GB.
+# AUC and AP of each dataset; None where the paper has a dash: not finished within five hours or 16 GB.
 _TABLE_2: dict[str, tuple[float | None, ...]] = {
     "attributes": (82.98, 77.71, 81.53, 75.60, 75.89, 69.56, 82.98, 77.71, None, None),
     "node2vec": (87.86, 87.19, 79.91, 82.08, 87.03, 84.36, 88.74, 86.58, 91.18, 91.49),
@@ -36,7 +105,7 @@ _TABLE_3: dict[tuple[str, float], tuple[float | None, ...]] = {
     ("glace-published", 0.5): (87.62, 74.64, 83.69, 70.74, 92.18, 79.99, 93.96, 85.33),
 }
 
-# What a reader must know before comparing: the graphs of the same name are not all the same graph.
+# Graphs of the same name are not all the same graph.
 CAVEATS = {
     "citeseer": "The paper counts 2,701 attributes for Citeseer; the published file has 602.",
     "pubmed": (
@@ -44,17 +113,17 @@ CAVEATS = {
         "both directions)."
     ),
 }
-_SAME = "The paper prints the same numbers of Attributes for Cora and Pubmed; one of the two must be a slip."
+_SAME = "The paper prints the same numbers of Attributes for Cora and Pubmed; one of the two must be a mistake."
 TABLE_2_CAVEATS = {"cora": _SAME, "pubmed": f"{CAVEATS['pubmed']} {_SAME}", "citeseer": CAVEATS["citeseer"]}
 
 
 def link_prediction(method: str, dataset: str) -> Printed | None:
-    """Table 2; None where the paper has no number. Our best GLACE stands beside the paper's best."""
+    """Return a number of table 2, or None if it has none; our best GLACE is compared with the paper's best."""
     return _at(_TABLE_2.get(_of_the_paper(method)), _TABLE_2_DATASETS, dataset)
 
 
 def induction(method: str, dataset: str, hidden_share: float) -> Printed | None:
-    """Table 3, where the paper does not say which proximity its GLACE used."""
+    """Return a number of table 3, or None; the paper does not say which proximity its GLACE used."""
     return _at(_TABLE_3.get((_of_the_paper(method), hidden_share)), _TABLE_3_DATASETS, dataset)
 
 

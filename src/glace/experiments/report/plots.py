@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import InputError
-from glace.experiments.report.names import FAMILIES, family_of
+from glace.experiments.report.paper import FAMILIES, family_of
 from glace.storage.files import replacing
 
 if TYPE_CHECKING:

@@ -6,14 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from glace.errors import InputError
+from glace.experiments.report.curves import convergence, node_classification, uncertainty, visualization
 from glace.experiments.report.document import PLOTS, Block, Document, Picture, Section, document_html, document_markdown
 from glace.experiments.report.results import Results, read_results
-from glace.experiments.report.sections.classification import node_classification
-from glace.experiments.report.sections.convergence import convergence
-from glace.experiments.report.sections.head import cost, head
-from glace.experiments.report.sections.link_prediction import induction, link_prediction
-from glace.experiments.report.sections.uncertainty import uncertainty
-from glace.experiments.report.sections.visualization import visualization
+from glace.experiments.report.tables import cost, head, induction, link_prediction
 from glace.storage.files import replacing
 
 TITLE = "Gaussian embeddings of attributed graphs: results"

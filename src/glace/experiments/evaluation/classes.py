@@ -1,8 +1,9 @@
-"""Node classification: how well a logistic regression on the embedding predicts classes from a few labels."""
+"""The tasks about classes: node classification by logistic regression, and pictures of the nodes in the plane."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +11,31 @@ import scipy.sparse as sp
 
 from glace.categories import Categories
 from glace.errors import InputError
-from glace.experiments.evaluation.labels import labelled
 from glace.gaussian.embedding import Embedding
+from glace.queries.layout import layout
 from glace.rng import Streams
 from glace.sparse import Matrix
+
+
+class Labelled(NamedTuple):
+    """Positions of the labelled `nodes` (m,), ascending, and their class `codes` (m,)."""
+
+    nodes: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int32]
+
+
+def labelled(labels: Categories | None, count: int) -> Labelled:
+    """Return the labelled nodes of a graph with `count` nodes; raises unless there are at least two classes."""
+    if labels is None:
+        raise InputError("the graph has no labels; this task needs the class of some nodes")
+    if len(labels) != count:
+        raise InputError(f"{len(labels):,} labels for {count:,} nodes; give one for each, or none (-1)")
+    nodes = np.flatnonzero(labels.codes >= 0)
+    classes = len(np.unique(labels.codes[nodes]))
+    if classes < 2:
+        raise InputError(f"the labels name {classes} classes; at least 2 are needed to tell them apart")
+    return Labelled(nodes, labels.codes[nodes])
+
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -83,21 +105,6 @@ def node_classification(
         runs = [_trial(rows, codes, streams.numpy("labels", trial), ascending) for trial in range(trials)]
     micro, macro = np.array(runs).transpose(2, 1, 0)
     return ClassScores(ascending, micro, macro)
-
-
-def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Return the two-sided p of a paired t-test of two methods' scores, (trials,) each; 1 if all are equal."""
-    from scipy.stats import ttest_rel
-
-    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if one.ndim != 1 or one.shape != other.shape or len(one) < 2:
-        raise InputError(
-            f"a paired test needs two rows of equally many trials, at least 2, not {one.shape} and {other.shape}"
-        )
-    difference = one - other
-    if np.ptp(difference) == 0:  # no variance to divide by
-        return float(difference[0] == 0)
-    return float(ttest_rel(one, other).pvalue)
 
 
 def features_of(embedding: Embedding) -> Features:
@@ -195,3 +202,61 @@ def _f1(truth: Codes, predicted: Codes) -> tuple[float, float]:
 
     micro, macro = (f1_score(truth, predicted, average=kind, zero_division=0) for kind in ("micro", "macro"))
     return float(micro), float(macro)
+
+
+MOST_NODES = 3000
+"""Most nodes of a picture: more cannot be seen, and the time of a silhouette grows with their square."""
+
+
+@dataclass(frozen=True)
+class Visualization:
+    """`positions` (m, 2) of `nodes` (m,) with their `classes` (m,), codes into `class_names`."""
+
+    nodes: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.float64]
+    classes: npt.NDArray[np.int32]
+    class_names: tuple[str, ...]
+    silhouette: float
+
+    def values(self) -> dict[str, object]:
+        """Return the fields of a record; positions keep a thousandth of their range, which is all a picture shows."""
+        digits = 2 - math.floor(math.log10(max(float(abs(self.positions).max()), 1e-9)))
+        return {
+            "silhouette": self.silhouette,
+            "points": self.positions.round(max(digits, 0)).tolist(),
+            "classes": self.classes.tolist(),
+            "class_names": list(self.class_names),
+        }
+
+
+def visualization(embedding: Embedding, labels: Categories | None, *, seed: int = 0, n_jobs: int = 1) -> Visualization:
+    """Return the t-SNE of the means of at most 3,000 labelled nodes, drawn uniformly; t-SNE does not see the labels."""
+    nodes, codes = labelled(labels, len(embedding))
+    assert labels is not None
+    kept = _sample(len(nodes), seed)
+    positions = layout(embedding.take(nodes[kept]), random_state=seed, n_jobs=n_jobs)
+    silhouette = separation(positions, codes[kept])
+    return Visualization(nodes[kept], positions, codes[kept], labels.names, silhouette)
+
+
+def separation(positions: npt.NDArray[np.floating], classes: npt.NDArray[np.integer], *, seed: int = 0) -> float:
+    """Return the mean silhouette (-1 to 1) of the classes at (m, dimensions) positions, at most 3,000 of them.
+
+    The silhouette of a node is (b - a) / max(a, b): a is its mean distance to the other nodes of its class, b that
+    to the nodes of the closest other class. It is 0 for the only node of a class.
+    """
+    from sklearn.metrics import silhouette_score
+
+    kept = _sample(len(positions), seed)
+    found = len(np.unique(classes[kept]))
+    if not 2 <= found < len(kept):
+        raise InputError(
+            f"a silhouette needs at least 2 classes and more nodes than classes, "
+            f"not {len(kept):,} nodes of {found:,} classes"
+        )
+    return float(silhouette_score(positions[kept], classes[kept]))
+
+
+def _sample(count: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return at most `MOST_NODES` of the numbers below `count`, drawn uniformly, ascending."""
+    return np.sort(Streams(seed).numpy("visualization").permutation(count)[:MOST_NODES])

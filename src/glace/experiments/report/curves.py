@@ -1,0 +1,393 @@
+"""Figures 1 to 3 of the paper and the uncertainty: curves and clouds of points, with tables."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from glace.experiments.report.cells import (
+    Rows,
+    amount,
+    best_in_bold,
+    cost_columns,
+    dataset_tables,
+    methods_column,
+    number,
+    score_column,
+)
+from glace.experiments.report.document import (
+    DASH,
+    MINUS,
+    Block,
+    Cell,
+    Column,
+    Heading,
+    Picture,
+    Section,
+    Table,
+    stacked,
+)
+from glace.experiments.report.paper import dataset_name, method_name
+from glace.experiments.report.plots import Cloud, Line, draw_clouds, draw_lines
+from glace.experiments.report.results import Results, Run, by_dataset, by_method, is_number, score
+from glace.experiments.report.tables import without_unsupported
+
+_SHARES = (0.1, 0.5, 0.9)
+_TESTED = 0.1
+_OURS = ("glace", "glace-published")
+_F1_SCORES = (("micro_f1", "Micro-F1"), ("macro_f1", "Macro-F1"))
+_CLASSES_GUIDE = (
+    "All nodes were embedded without labels; a logistic regression then learned the classes from the embeddings of a "
+    "share of the nodes and was tested on the others. Micro-F1 is the share of nodes with the right class; macro-F1 "
+    "weights every class equally. Tables: mean ± standard deviation over the trials of all seeds. p is the p-value of "
+    f"a paired t-test on micro-F1 with {100 * _TESTED:g} % of the labels, trial by trial. Trials share most of their "
+    "nodes, so p is too small; it says that two methods differ, not which is better."
+)
+
+
+def node_classification(results: Results) -> Section | None:
+    """Return curves for all datasets, then a table per dataset."""
+    runs = results.of("node-classification")
+    if not runs:
+        return None
+    blocks: list[Block] = [_CLASSES_GUIDE]
+    done = [run for run in runs if run.done]
+    if done:
+        blocks += [_f1_curves(done, field, name) for field, name in _F1_SCORES]
+    for dataset, group in by_dataset(runs):
+        blocks += _f1_table(dataset, group)
+    return Section("Node classification (Figure 1)", tuple(blocks))
+
+
+def trials_at(run: Run, field: str, share: float) -> list[float]:
+    """Return the trials of a run at a share of labels; empty if it has none there."""
+    return list(run.get(f"{field}_trials").get(share, []))
+
+
+def paired_p(ours: Sequence[Run], theirs: Sequence[Run], share: float = _TESTED) -> float | None:
+    """Return p of a paired t-test of micro-F1 over the trials of the common seeds; None if there is no test."""
+    others = {run.seed: run for run in theirs if run.done}
+    pairs: list[tuple[float, float]] = []
+    for run in ours:
+        if run.done and run.seed in others:
+            both = (trials_at(each, "micro_f1", share) for each in (run, others[run.seed]))
+            pairs += zip(*both, strict=False)
+    # Constant differences have no variance to test against.
+    if len(pairs) < 2 or np.ptp([our - their for our, their in pairs]) < 1e-12:
+        return None
+    from scipy.stats import ttest_rel
+
+    return float(ttest_rel(*zip(*pairs, strict=True)).pvalue)
+
+
+def _f1_curves(runs: Sequence[Run], field: str, name: str) -> Picture:
+    panels = {
+        dataset_name(dataset): [_f1_line(method, some, field) for method, some in by_method(group)]
+        for dataset, group in by_dataset(runs)
+    }
+    png = draw_lines(panels, "labels shown (%)", f"{name} (%)")
+    return Picture(f"node-classification-{field.replace('_', '-')}", png, f"{name} by the share of labels shown.")
+
+
+def _f1_line(method: str, runs: Sequence[Run], field: str) -> Line:
+    shares = sorted({share for run in runs for share in run.get(f"{field}_trials")})
+    means = [np.mean([each for run in runs for each in trials_at(run, field, share)]) for share in shares]
+    return Line(method_name(method), method, [100 * each for each in shares], [100 * float(each) for each in means])
+
+
+def _f1_table(dataset: str, runs: Sequence[Run]) -> list[Block]:
+    groups = dict(by_method(runs))
+    rows = list(groups.values())
+    columns = [methods_column(groups)]
+    for field, name in _F1_SCORES:
+        group = f"{name[0].lower()}{name[1:]} with labels of"
+        columns += [_f1_column(rows, field, share, group) for share in _SHARES]
+    ours = next((method for method in _OURS if any(run.done for run in groups.get(method, []))), None)
+    guide = "F1 in percent with 10, 50 and 90 % of the labels shown."
+    if ours and len(groups) > 1:
+        columns.append(_test_column(groups, ours))
+        guide += f" p: a paired t-test against {method_name(ours)}."
+    return [Heading(dataset_name(dataset)), guide, Table(tuple(columns))]
+
+
+def _f1_column(rows: Rows, field: str, share: float, group: str) -> Column:
+    scores = [score([each for run in runs if run.done for each in trials_at(run, field, share)]) for runs in rows]
+    return Column(f"{100 * share:g} %", best_in_bold(rows, scores), group)
+
+
+def _test_column(groups: Mapping[str, Sequence[Run]], ours: str) -> Column:
+    cells = []
+    for method, runs in groups.items():
+        p = None if method == ours else paired_p(groups[ours], runs)
+        text = DASH if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+        cells.append(Cell("" if method == ours else text))
+    return Column("p", tuple(cells))
+
+
+_GOALS = (0.90, 0.95)
+_NEARLY = 0.99
+_WIDE = 30.0  # ratio of the longest to the shortest time from which the axis is logarithmic
+_CONVERGENCE_GUIDE = (
+    "The best validation AUC so far against the seconds of training, one curve per seed. A curve ends where training "
+    "ended. Further to the left and higher is better."
+)
+_SECONDS_GUIDE = (
+    "Seconds until the validation AUC first reached 90 %, 95 %, and 99 % of the method's own best: the mean over the "
+    f"seeds that reached it, with their number if not all did; {DASH} if none."
+)
+
+Curve = Sequence[Sequence[float]]
+
+
+def convergence(results: Results) -> Section | None:
+    """Return curves for all datasets, then a table per dataset."""
+    if not results.of("convergence"):
+        return None
+    runs, excluded = without_unsupported(results.of("convergence"))
+    blocks: list[Block] = [_CONVERGENCE_GUIDE, *excluded]
+    if any(run.done for run in runs):
+        blocks.append(_training_curves([run for run in runs if run.done]))
+    for dataset, group in by_dataset(runs):
+        blocks += _seconds_table(dataset, group)
+    return Section("Convergence (Figure 2)", tuple(blocks))
+
+
+def seconds_to(curve: Curve, goal: float) -> float | None:
+    """Return when the curve first reaches the goal; None if never."""
+    return next((seconds for seconds, auc in curve if auc >= goal), None)
+
+
+def _training_curves(runs: Sequence[Run]) -> Picture:
+    panels = {
+        dataset_name(dataset): [_training_line(run) for _, some in by_method(group) for run in some]
+        for dataset, group in by_dataset(runs)
+    }
+    seconds = [x for lines in panels.values() for line in lines for x in line.x if x > 0]
+    log = bool(seconds) and max(seconds) > _WIDE * min(seconds)
+    png = draw_lines(panels, "seconds", "validation AUC (%)", log_x=log)
+    return Picture("convergence", png, "Validation AUC against seconds of training.")
+
+
+def _training_line(run: Run) -> Line:
+    # Zero seconds have no place on a logarithmic axis, and nothing is learned by then.
+    curve = [*run.get("curve"), (run.get("seconds"), _best(run))]
+    points = [(seconds, 100 * auc) for seconds, auc in curve if seconds > 0]
+    return Line(method_name(run.method), run.method, [x for x, _ in points], [y for _, y in points])
+
+
+def _seconds_table(dataset: str, runs: Sequence[Run]) -> list[Block]:
+    groups = dict(by_method(runs))
+    rows = list(groups.values())
+    bests = [score([_best(run) for run in row if run.done]) for row in rows]
+    columns = [
+        methods_column(groups),
+        Column("Best AUC", best_in_bold(rows, bests)),
+        *(_seconds_column(f"AUC {100 * goal:g}", rows, goal) for goal in _GOALS),
+        _seconds_column("99 % of best", rows, None),
+        *cost_columns(rows),
+    ]
+    return [Heading(dataset_name(dataset)), _SECONDS_GUIDE, Table(tuple(columns))]
+
+
+def _best(run: Run) -> float:
+    return max(float(auc) for _, auc in run.get("curve"))
+
+
+def _seconds_column(name: str, rows: Rows, goal: float | None) -> Column:
+    """Return when the runs reached a goal, or 99 % of their own best if none is given."""
+    cells = []
+    for row in rows:
+        done = [run for run in row if run.done]
+        times = [seconds_to(run.get("curve"), goal or _NEARLY * _best(run)) for run in done]
+        found = score([each for each in times if each is not None])
+        count = "" if found is None or found.count == len(done) else f" ({found.count} of {len(done)})"
+        cells.append(Cell(DASH if found is None else amount(found.mean) + count))
+    return Column(name, tuple(cells), "seconds to")
+
+
+_PICTURE_GUIDE = (
+    "Embeddings reduced to two dimensions by t-SNE, without labels; the colours are the classes. The number in a title "
+    f"is the silhouette of the classes in the picture, from {MINUS}1 to 1: above 0, a node is closer to its own class "
+    "than to the next one. Axes have no unit."
+)
+_SILHOUETTE_GUIDE = "The silhouettes times 100, mean over seeds; the pictures show the first seed."
+
+
+def visualization(results: Results) -> Section | None:
+    """Return a figure per dataset, and the silhouettes of all."""
+    runs = results.of("visualization")
+    if not runs:
+        return None
+    blocks: list[Block] = [_PICTURE_GUIDE]
+    for dataset, group in by_dataset(run for run in runs if run.done):
+        blocks += _figure(dataset, group)
+    tables = dataset_tables(runs, lambda name, rows: [score_column(name, rows, "silhouette")])
+    blocks += [Heading("Silhouettes"), _SILHOUETTE_GUIDE, *tables]
+    return Section("Visualization (Figure 3)", tuple(blocks))
+
+
+def _figure(dataset: str, runs: Sequence[Run]) -> list[Block]:
+    first = [group[0] for _, group in by_method(runs)]
+    png = draw_clouds([_cloud(run) for run in first], _class_names(first))
+    caption = f"{dataset_name(dataset)}: nodes in the plane by method, coloured by class."
+    return [Heading(dataset_name(dataset)), Picture(f"visualization-{dataset}", png, caption)]
+
+
+def _cloud(run: Run) -> Cloud:
+    value = run.get("silhouette")
+    title = method_name(run.method) + (f"  {value:.2f}".replace("-", MINUS) if is_number(value) else "")
+    return Cloud(title, run.get("points"), run.get("classes"))
+
+
+def _class_names(runs: Sequence[Run]) -> list[str]:
+    """Return the class names of the first run; classes without a name are numbered."""
+    given = runs[0].get("class_names") or []
+    count = max(max(run.get("classes")) for run in runs) + 1
+    return [str(given[code]) if code < len(given) else f"class {code}" for code in range(max(count, len(given)))]
+
+
+_UNCERTAINTY_GUIDE = (
+    "A Gaussian's variance should say where its mean can be trusted. Whether it does is measured here, not assumed. "
+    "The spread of a node is the mean logarithm of its variances; the spread of a pair is the mean of its two nodes. "
+    "Curves are means over seeds."
+)
+# Field of the record, its x, the label of x, title and guide of the picture.
+_CURVES = (
+    (
+        "by_spread",
+        "tenth",
+        "tenth of the pairs",
+        "Narrow and wide pairs",
+        "AUC within each tenth of the held-out pairs, from the smallest spread to the largest: if the variance marks "
+        "errors, the curve falls.",
+    ),
+    (
+        "without_most_uncertain",
+        "left_out",
+        "left out (share)",
+        "Without the widest pairs",
+        "AUC of the remaining pairs when those of the largest spread are left out: if the variance marks errors, the "
+        "curve rises; leaving out random pairs would leave it flat.",
+    ),
+    (
+        "without_least_certain",
+        "left_out",
+        "left out (share)",
+        "Without the least certain nodes",
+        "AUC of the remaining pairs when those with the least certain nodes are left out. Certainty is not the "
+        "variance but a rank by the distance of the mean from the center and by the number of attributes and edges; "
+        "see docs/concepts.md.",
+    ),
+    (
+        "without_least_certain_answers",
+        "left_out",
+        "left out (share)",
+        "Without the least certain answers",
+        "The same by the certainty of the answer: the distance of the calibrated probability of the edge from 1/2.",
+    ),
+)
+_HALVES = (
+    "100 - AUC of the more and the less certain half of the pairs, by the certainty of their nodes and of the answers: "
+    "if certainty marks errors, the first is much smaller than the second."
+)
+_CORRELATION = (
+    f"Spearman's rank correlation, from {MINUS}1 to 1, of a node's spread with its degree, its number of attributes, "
+    "and the number and entropy of the classes around it."
+)
+_DROPPED = (
+    "AUC after a share of the dimensions is dropped, those of the largest variance first, of the smallest first, or at "
+    "random: if the variance says which dimensions hold little, the first curve stays high the longest."
+)
+_DROPPABLE = "Percent of the dimensions that can be dropped in each order before AUC falls by half a point."
+_ORDERS = ("widest_first", "narrowest_first", "at_random")
+
+Points = list[tuple[float, float]]
+
+
+def uncertainty(results: Results) -> Section | None:
+    """Return curves and tables of each measure that the runs have."""
+    if not results.of("uncertainty"):
+        return None
+    runs, excluded = without_unsupported(results.of("uncertainty"))
+    done = [run for run in runs if run.done]
+    blocks: list[Block] = [_UNCERTAINTY_GUIDE, *excluded]
+    for field, x, x_label, title, guide in _CURVES:
+        pictures = _method_curves(done, field, x, x_label, title)
+        blocks += [Heading(title), guide, *pictures] if pictures else []
+    blocks += _facts_table("More and less certain halves", _HALVES, runs, "error_of_halves", 100, 2)
+    blocks += _facts_table("Correlations of the spread", _CORRELATION, runs, "spread_correlation", 1, 3)
+    dropped = [block for dataset, group in by_dataset(done) for block in _dropped_dimensions(dataset, group)]
+    blocks += [Heading("Dropped dimensions"), _DROPPED, *dropped] if dropped else []
+    blocks += _facts_table("Dispensable dimensions", _DROPPABLE, runs, "droppable_share", 100, 1)
+    return Section("Uncertainty", tuple(blocks))
+
+
+def mean_curve(runs: Sequence[Run], field: str, x: str, y: str) -> Points:
+    """Return the mean of y at each x over the runs that have the two columns; runs may lack some x."""
+    found: dict[float, list[float]] = {}
+    for run in runs:
+        columns = run.get(field) or {}
+        for place, value in zip(columns.get(x, []), columns.get(y, []), strict=y in columns):
+            found.setdefault(place, []).append(value)
+    return [(place, sum(values) / len(values)) for place, values in sorted(found.items())]
+
+
+def _method_curves(runs: Sequence[Run], field: str, x: str, x_label: str, title: str) -> list[Block]:
+    """Return a picture with one panel per dataset and one line per method."""
+    panels = {
+        dataset_name(dataset): [
+            _auc_line(method, method_name(method), mean_curve(some, field, x, "auc"))
+            for method, some in by_method(group)
+        ]
+        for dataset, group in by_dataset(runs)
+    }
+    return _auc_picture(field, title, panels, x_label)
+
+
+def _dropped_dimensions(dataset: str, runs: Sequence[Run]) -> list[Block]:
+    """Return a picture with one panel per method and one line per order of dropping."""
+    field = "auc_without_dimensions"
+    panels = {
+        method_name(method): [
+            _auc_line(order, _spelled(order), mean_curve(some, field, "dropped", order)) for order in _ORDERS
+        ]
+        for method, some in by_method(runs)
+    }
+    return _auc_picture(f"{field}-{dataset}", f"{dataset_name(dataset)}, dimensions dropped", panels, "dropped (share)")
+
+
+def _auc_line(method: str, label: str, curve: Points) -> Line:
+    return Line(label, method, [x for x, _ in curve], [100 * y for _, y in curve])
+
+
+def _auc_picture(name: str, caption: str, panels: Mapping[str, list[Line]], x: str) -> list[Block]:
+    lines = {title: [line for line in some if line.x] for title, some in panels.items()}
+    drawn = {title: some for title, some in lines.items() if some}
+    if not drawn:
+        return []
+    return [Picture(f"uncertainty-{name}", draw_lines(drawn, x, "AUC (%)"), f"{caption}: AUC in percent.")]
+
+
+def _facts_table(title: str, guide: str, runs: Sequence[Run], field: str, factor: float, digits: int) -> list[Block]:
+    """Return the single numbers of a field, one row per dataset and method."""
+    names = list(dict.fromkeys(name for run in runs if run.done for name in run.get(field) or {}))
+    if not names:
+        return []
+    columns = {}
+    for dataset, group in by_dataset(runs):
+        methods = dict(by_method(group))
+        cells = {
+            name: tuple(_fact_cell(some, field, name, factor, digits) for some in methods.values()) for name in names
+        }
+        numbers = [Column(_spelled(name), column) for name, column in cells.items()]
+        columns[dataset_name(dataset)] = [methods_column(methods), *numbers]
+    return [Heading(title), guide, stacked("Dataset", columns)]
+
+
+def _fact_cell(runs: Sequence[Run], field: str, name: str, factor: float, digits: int) -> Cell:
+    values = [(run.get(field) or {}).get(name) for run in runs if run.done]
+    found = score([value for value in values if is_number(value)])
+    return Cell(DASH if found is None else number(found, digits, factor))
+
+
+def _spelled(name: str) -> str:
+    return name.replace("_", " ")
