@@ -170,7 +170,7 @@ def build_acm(file: str | Path | None = None, progress: Progress | None = None, 
     try:
         return Tables.of(ids, [papers.by_index[index].abstract for index in ids], links).graph(directed=True)
     except InputError as problem:
-        raise InputError(f"{text.path}: in the abstracts {problem}") from problem
+        raise InputError(f"{text.path}, abstracts as {problem}") from problem
 
 
 def read_papers(text: CitationText) -> Papers:
