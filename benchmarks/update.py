@@ -1,8 +1,8 @@
 """What does an update save, and what does it cost? `python -m benchmarks.update`
 
-A tenth of the nodes come later. A model fitted on the others goes on with the whole graph, but for a fifth of the new
-nodes' edges; beside it a model is fitted anew on the same. Both are judged by these edges and as many other pairs of a
-new node.
+A tenth of the nodes arrive later. A model fitted on the other nodes is updated with the whole graph except a fifth of
+the new nodes' edges, and compared with a new fit on the same graph. The score is the AUC of the held-out edges against
+as many non-edges of new nodes.
 """
 
 import time
@@ -24,7 +24,7 @@ NEW, HELD_OUT = 0.1, 0.2
 
 def main(
     dataset: Annotated[str, typer.Option(help="The graph; `planted` needs no data.")] = "cora-ml",
-    stay: Annotated[list[float] | None, typer.Option(help="Penalties to try; may be repeated.")] = None,
+    drift_penalty: Annotated[list[float] | None, typer.Option(help="Penalties to try; may be repeated.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Choices of the new nodes.")] = 3,
     steps: Annotated[int | None, typer.Option(help="Steps of each fit; as many as it wants if not given.")] = None,
     scale: Scale = 0.02,
@@ -34,7 +34,7 @@ def main(
 ) -> None:
     """Compare updates with a new fit."""
     report = Report("update", results, {"dataset": dataset, "n_jobs": n_jobs})
-    graph, penalties = graph_of(dataset, scale, data_dir), stay or [0.0, 0.1, 1.0]
+    graph, penalties = graph_of(dataset, scale, data_dir), drift_penalty or [0.0, 0.1, 1.0]
     found: dict[str, list[dict[str, float]]] = {}
     for seed in in_turn(list(range(seeds)), 1, "choices of new nodes"):
         for name, values in compared(graph, penalties, {"random_state": seed, "max_steps": steps, "n_jobs": n_jobs}):
@@ -60,15 +60,15 @@ def compared(graph: Graph, penalties: list[float], options: dict[str, Any]) -> l
     nothing = {"kept": float("nan"), "moved": float("nan")}
     found = [
         (
-            "fitted anew",
+            "new fit",
             {"auc": link_prediction(anew.embedding_, held_out).auc, "seconds": seconds, **nothing},
         )
     ]
-    for stay in penalties:
+    for penalty in penalties:
         model = GLACE(**options).fit(graph.take(np.flatnonzero(~is_new)))
         began = time.perf_counter()
         before = model.model_
-        after = update(before, later, drift_penalty=stay)
+        after = update(before, later, drift_penalty=penalty)
         seconds, report = time.perf_counter() - began, compare(before, after)
         auc = link_prediction(after.embedding, held_out).auc
         values = {
@@ -77,7 +77,7 @@ def compared(graph: Graph, penalties: list[float], options: dict[str, Any]) -> l
             "kept": report.kept_neighbors,
             "moved": report.drift_median,
         }
-        found.append((f"updated, stay {stay:g}", values))
+        found.append((f"updated, drift penalty {penalty:g}", values))
     return found
 
 

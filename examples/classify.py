@@ -1,6 +1,6 @@
-"""Classify nodes: a linear model on the means, trained on a tenth of the labels.
+"""Classify nodes by a linear model on their means, trained on a tenth of the labels.
 
-The Gaussians are learned without labels, from edges and words alone.
+The Gaussians are learned from edges and words alone, without labels.
 """
 
 import numpy as np
@@ -17,4 +17,4 @@ classifier = LogisticRegression(max_iter=1000).fit(model.embedding_.mean[known],
 accuracy = classifier.score(model.embedding_.mean[~known], labels[~known])
 most_common = max(np.mean(labels == name) for name in np.unique(labels))
 print(f"{known.sum():,} labels known, {(~known).sum():,} predicted")
-print(f"right: {accuracy:.1%}  (always the most common label: {most_common:.1%})")
+print(f"accuracy: {accuracy:.1%}  (always predicting the most common label: {most_common:.1%})")

@@ -1,4 +1,4 @@
-"""From two CSV files to Gaussians, and on to rows the model never saw.
+"""Train on two CSV files, then embed new rows.
 
 python examples/from_csv.py [FOLDER]
 """

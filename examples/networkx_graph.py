@@ -1,15 +1,15 @@
-"""A networkx graph without attributes: who is near whom in Les Misérables."""
+"""A NetworkX graph without attributes: similar characters in Les Misérables."""
 
 import networkx as nx
 
 import glace
 
-# An edge joins two characters who appear together; its weight says in how many chapters.
+# An edge connects two characters who appear together; its weight is the number of chapters.
 graph = glace.from_networkx(nx.les_miserables_graph())
 print(graph)
 
-# Without attributes a node is known by its identity alone. There is nothing to hold out from a graph
-# this small: train on all edges, to the last step.
+# Without attributes, each node has its own row of weights (one-hot). The graph is too small to hold out validation
+# edges: train on all edges for all steps.
 model = glace.GLACE(dim=8, hidden=32, max_steps=300, validation_fraction=0).fit(graph)
 embedding = model.embedding_
 
@@ -17,7 +17,7 @@ for character in ("Valjean", "Cosette", "Enjolras", "Fantine"):
     found = embedding.neighbors(character, k=4)
     assert found.probability is not None
     similar = [f"{other} ({chance:.2f})" for other, chance in zip(found.id, found.probability, strict=True)]
-    print(f"nearest to {character}: {', '.join(similar)}")
+    print(f"most similar to {character}: {', '.join(similar)}")
 
 friends = [("Enjolras", "Combeferre"), ("Enjolras", "Fantine")]
 for (one, other), distance in zip(friends, embedding.dissimilarities(friends), strict=True):

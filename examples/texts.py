@@ -1,4 +1,4 @@
-"""Nodes described by words: fit on noun definitions of WordNet, then place definitions of our own."""
+"""Nodes with texts: train on definitions of nouns in WordNet, then embed new definitions."""
 
 import glace
 
@@ -10,9 +10,9 @@ assert model.history_.best is not None
 print(f"AUC of held-out edges: {model.history_.best.auc:.3f}")
 
 for node in ("n:dog", "n:piano", "n:apple"):
-    print(f"nearest to {node}:", ", ".join(str(each) for each in model.embedding_.neighbors(node, k=5).id))
+    print(f"most similar to {node}:", ", ".join(str(each) for each in model.embedding_.neighbors(node, k=5).id))
 
-# The graph was made from texts, so the model knows how words become attributes.
+# The model contains the text pipeline of the graph, so it takes new texts directly.
 texts = {
     "pet": "a small domesticated furry mammal kept as a pet",
     "fiddle": "a musical instrument with strings, played with a bow",
@@ -21,8 +21,8 @@ texts = {
 new = model.transform(list(texts.values()), ids=list(texts))
 rows, dissimilarities = model.embedding_.nearest_to(new, k=5)
 assert graph.labels is not None
-for text, places, distances in zip(texts.values(), rows, dissimilarities, strict=True):
-    print(f'"{text}" is near')
-    for place, distance in zip(places, distances, strict=True):
-        probability = float(model.embedding_.probabilities(distance))
-        print(f"  {model.embedding_.ids[place]!s:28} {graph.labels[place]!s:10} {probability:.2f}")
+for text, nearest, values in zip(texts.values(), rows, dissimilarities, strict=True):
+    print(f'"{text}" is similar to')
+    for row, dissimilarity in zip(nearest, values, strict=True):
+        probability = float(model.embedding_.probabilities(dissimilarity))
+        print(f"  {model.embedding_.ids[row]!s:28} {graph.labels[row]!s:10} {probability:.2f}")

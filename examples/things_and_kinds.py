@@ -17,30 +17,30 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--picture", type=Path)
 picture = parser.parse_args().picture
 
-# Poodles are dogs, mammals, animals. Each node type has its own vocabulary; edges join a thing with a kind.
+# Poodles are dogs, mammals and animals. Each node type has its own vocabulary; an edge connects a thing with a kind.
 graph = glace.datasets.load("wordnet-kinds")
 print(graph)
 
 # Each node type has its own encoder, and negatives keep the node type of the target they replace. Two dimensions are
-# few, but they are a map.
+# few, but they can be drawn as a map.
 split = split_edges(graph, np.random.default_rng(0))
 options: dict[str, Any] = {"neighbor_features": "mean", "dropout": 0.0, "offset": "learned", "max_steps": 300}
 models = {}
 for name, train in (("one type", split.train.of_one_type()), ("two types", split.train)):
     models[name] = glace.GLACE(dim=2, ensemble_size=1, hidden=128, **options).fit(train)
     found = link_prediction(models[name].embedding_, split.test).auc
-    print(f"as nodes of {name}: AUC of held-out edges {found:.3f}")
+    print(f"with {name}: AUC of held-out edges {found:.3f}")
 
 model, embedding = models["two types"], models["two types"].embedding_
 kinds = embedding.neighbors("n:poodle", k=4, among=graph.has_type("kind"))
-print("a poodle is likely to be of the kinds", ", ".join(str(each) for each in kinds.id))
+print("most probable kinds of a poodle:", ", ".join(str(each) for each in kinds.id))
 
-# A thing and a kind that WordNet does not have, from their words.
+# Embed a thing and a kind that WordNet does not have from their texts.
 thing = model.transform(["a small dog with a long coat"], ids=["a new thing"], node_type="thing")
 kind = model.transform(["any bony fish of the sea"], ids=["a new kind"], node_type="kind")
 for new, wanted in ((thing, "kind"), (kind, "thing")):
-    places, _ = embedding.nearest_to(new, 4, among=graph.has_type(wanted))
-    print(f"nearest to {new.ids[0]}:", ", ".join(str(embedding.ids[place]) for place in places[0]))
+    rows, _ = embedding.nearest_to(new, 4, among=graph.has_type(wanted))
+    print(f"most similar to {new.ids[0]}:", ", ".join(str(embedding.ids[row]) for row in rows[0]))
 
 if picture:
     from matplotlib import pyplot

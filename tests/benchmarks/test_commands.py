@@ -254,9 +254,9 @@ def test_certainty(tmp_path):
 
 
 def test_update(tmp_path):
-    update.main(dataset="planted", stay=[1.0], seeds=1, steps=20, scale=0, results=tmp_path)
+    update.main(dataset="planted", drift_penalty=[1.0], seeds=1, steps=20, scale=0, results=tmp_path)
     anew, updated = records(tmp_path, "update")
-    assert (anew["way"], updated["way"]) == ("fitted anew", "updated, stay 1")
+    assert (anew["way"], updated["way"]) == ("new fit", "updated, drift penalty 1")
     assert updated["kept"] > 0.2
 
 
