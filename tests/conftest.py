@@ -1,7 +1,9 @@
 """Small planted graphs and a fitted model that many tests share; hypothesis settings."""
 
+import mmap
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -110,3 +112,11 @@ def encoded_rows(monkeypatch):
 
     monkeypatch.setattr(SparseInput, "forward", counted)
     return seen
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether an array is mapped from a file."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap)

@@ -11,7 +11,7 @@ from glace.errors import InputError
 from glace.graph import split
 from glace.graph.split import HeldOut, distinct_pairs, hidden_non_edges, hold_out, sample_non_edges, without_edges
 from glace.io.folder import read_folder, write_folder
-from glace.storage import mapped as disk
+from tests.conftest import is_mapped
 
 
 def as_set(pairs):
@@ -173,7 +173,7 @@ def test_what_is_left_is_what_with_edges_would_give(mapped, directed):
         np.testing.assert_array_equal(left.indptr, right.indptr)
         np.testing.assert_array_equal(left.indices, right.indices)
         np.testing.assert_array_equal(left.data, right.data)
-        assert disk.is_mapped(left.data)
+        assert is_mapped(left.data)
         assert not left.data.flags.writeable
         assert left.indices.dtype == right.indices.dtype
     assert rest.mapped is not None

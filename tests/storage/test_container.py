@@ -42,6 +42,52 @@ def test_what_is_written_is_read(tmp_path):
     metadata, arrays = container.read(tmp_path / "f", "kind", 3)
     assert metadata["fact"] == 1
     assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+
+
+def test_equal_content_gives_equal_bytes(tmp_path):
+    for name in "fg":
+        container.write(tmp_path / name, "kind", 3, {"fact": 1}, ARRAYS)
+    assert (tmp_path / "f").read_bytes() == (tmp_path / "g").read_bytes()
+
+
+def test_no_byte_can_change_unnoticed(tmp_path):
+    path = tmp_path / "f"
+    container.write(path, "kind", 3, {"fact": 1}, {"a": np.arange(3), "b": np.ones(2, np.float32)})
+    content = path.read_bytes()
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+        with pytest.raises(FormatError, match="f is damaged|f is not a"):
+            container.read(path, "kind", 3)
+
+
+def test_damage_of_the_arrays_is_told_by_the_checksum(tmp_path):
+    path = tmp_path / "f"
+    container.write(path, "kind", 3, {}, {"a": np.zeros(1 << 18)})
+    content = path.read_bytes()
+    for damaged in (content[:-1], content + b"\0", content[:-1] + b"\1"):
+        path.write_bytes(damaged)
+        with pytest.raises(
+            FormatError, match="f is damaged: its content does not match its checksum; download or make"
+        ):
+            container.read(path, "kind", 3)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"1234567",
+        (9).to_bytes(8, "little") + b"{}",
+        (2**60).to_bytes(8, "little"),
+        b"\2" + b"\0" * 7 + b"{}",
+        b"a" * 99,
+    ],
+)
+def test_files_of_others_are_refused(tmp_path, content):
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(FormatError, match="f is not a file written by glace, or is damaged"):
+        container.read(tmp_path / "f", "kind", 3)
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["a", "", "\u00e9", "bc"]])

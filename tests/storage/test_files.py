@@ -6,7 +6,15 @@ import stat
 import pytest
 
 from glace.errors import InputError
-from glace.storage.files import check_writable, existing, replacing, sha256_of, write_text
+from glace.storage.files import (
+    check_folder_writable,
+    check_writable,
+    existing,
+    replacing,
+    replacing_folder,
+    sha256_of,
+    write_text,
+)
 
 
 def test_a_file_appears_whole_with_ordinary_permissions(tmp_path):
@@ -96,3 +104,41 @@ def test_a_text_is_written_whole(tmp_path):
     assert (tmp_path / "notes.txt").read_bytes() == "a\u00e9\n".encode()
     with pytest.raises(InputError, match="does not exist; make it first"):
         write_text(tmp_path / "none" / "notes.txt", "a")
+
+
+def write_folder(path, content):
+    with replacing_folder(path, "mark") as temporary:
+        (temporary / "mark").write_text("")
+        (temporary / content).write_text(content)
+        assert not (path / content).exists()
+
+
+def test_a_folder_appears_whole_and_replaces_one_of_its_kind(tmp_path):
+    target = tmp_path / "folder"
+    for content in ("first", "second"):
+        check_folder_writable(target, "mark")
+        write_folder(target, content)
+        assert sorted(each.name for each in target.iterdir()) == sorted(["mark", content])
+    assert stat.S_IMODE(target.stat().st_mode) == 0o777 & ~_umask()
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_failure_leaves_the_old_folder_and_nothing_else(tmp_path):
+    target = tmp_path / "folder"
+    write_folder(target, "old")
+    with pytest.raises(ZeroDivisionError), replacing_folder(target, "mark") as temporary:
+        (temporary / "new").write_text(str(1 / 0))
+    assert sorted(each.name for each in target.iterdir()) == ["mark", "old"]
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+def test_folders_that_cannot_be_written(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "file").write_text("")
+    for name in ("theirs", "file"):
+        with pytest.raises(InputError, match=f"cannot write .*{name}: it exists and is not a folder with a mark"):
+            check_folder_writable(tmp_path / name, "mark")
+        with pytest.raises(InputError, match="it exists and is not a folder"):
+            write_folder(tmp_path / name, "new")
+    with pytest.raises(InputError, match="absent does not exist; make it first"):
+        check_folder_writable(tmp_path / "absent" / "new", "mark")

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from glace import blocks
-from glace.errors import InputError
+from glace.errors import FormatError, InputError
 from glace.storage import mapped as disk
+from tests.conftest import is_mapped
 
 
 def test_blocks_cover_everything_once():
@@ -31,12 +32,12 @@ def test_scratch_is_mapped_and_leaves_no_file(tmp_path, monkeypatch):
     array = disk.scratch((100, 3), np.float32)
     array[:] = 7
     assert array.sum() == 2100
-    assert disk.is_mapped(array)
-    assert disk.is_mapped(array[3:])
+    assert is_mapped(array)
+    assert is_mapped(array[3:])
     assert type(array) is np.ndarray
     assert not list(tmp_path.iterdir())
     assert disk.scratch((0, 3), np.float32).shape == (0, 3)
-    assert not disk.is_mapped(np.zeros(3))
+    assert not is_mapped(np.zeros(3))
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no system to ask for room")
@@ -64,3 +65,31 @@ def test_room_is_filled_in_any_order(tmp_path):
     room = disk.create_npy(tmp_path / "a.npy", (4, 2), np.int32)
     room[[3, 1]] = [[1, 2], [3, 4]]
     assert np.load(tmp_path / "a.npy").tolist() == [[0, 0], [3, 4], [0, 0], [1, 2]]
+
+
+def test_an_npy_file_is_mapped_read_only(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(6.0).reshape(2, 3))
+    array = disk.map_npy(tmp_path / "a.npy")
+    assert (array.tolist(), type(array), is_mapped(array)) == ([[0, 1, 2], [3, 4, 5]], np.ndarray, True)
+    with pytest.raises(ValueError, match="read-only"):
+        array[0, 0] = 1
+
+
+def test_files_that_are_not_whole_arrays_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(6.0))
+    whole = (tmp_path / "a.npy").read_bytes()
+    np.savez(tmp_path / "b.npz", a=np.arange(3))
+    np.save(tmp_path / "c.npy", np.array([{}], dtype=object))
+    (tmp_path / "archive.npy").write_bytes((tmp_path / "b.npz").read_bytes())
+    (tmp_path / "short.npy").write_bytes(whole[:-1])
+    (tmp_path / "long.npy").write_bytes(whole + b"0")
+    (tmp_path / "text.npy").write_text("text")
+    (tmp_path / "empty.npy").write_text("")
+    for name, message in {
+        "absent": "no file .*absent.npy",
+        "archive": "is not an .npy file but an archive",
+        "long": "has 177 bytes, but its header declares 176",
+        **dict.fromkeys(("short", "text", "empty", "c"), "is not a complete .npy file"),
+    }.items():
+        with pytest.raises(FormatError, match=message):
+            disk.map_npy(tmp_path / f"{name}.npy")

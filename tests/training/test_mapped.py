@@ -10,8 +10,7 @@ from glace.errors import InputError
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.gaussian import embedding_file
 from glace.io.folder import read_folder, write_folder
-from glace.storage import mapped as disk
-from tests.conftest import small
+from tests.conftest import is_mapped, small
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -96,8 +95,8 @@ def test_nothing_of_the_size_of_the_edges_is_asked_for_in_memory(tmp_path, monke
     monkeypatch.setattr("glace.graph.graph.row_blocks", forbidden)  # the fingerprint is not worked out
     open_ones = {"neighbor_features": "auto", "dropout": "auto", "offset": "auto"} if auto else {}
     model = estimator(**open_ones).fit(mapped, checkpoint=tmp_path / "checkpoint")
-    assert disk.is_mapped(model.embedding_.mean)
-    assert disk.is_mapped(model.embedding_.variance)
+    assert is_mapped(model.embedding_.mean)
+    assert is_mapped(model.embedding_.variance)
 
 
 def test_a_run_goes_on_to_the_same_bits(mapped, tmp_path):

@@ -88,11 +88,7 @@ def _parse(name: str, content: bytes) -> Array | None:
             f"its {len(content):,} bytes"
         )
     if array.dtype.kind == "U":
-        _check_characters(name, array)
+        codes = array.reshape(-1).view(f"{array.dtype.byteorder}u4")
+        if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
+            raise FormatError(f"{name} holds characters that are not valid Unicode")
     return array
-
-
-def _check_characters(name: str, array: Array) -> None:
-    codes = array.reshape(-1).view(f"{array.dtype.byteorder}u4")
-    if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
-        raise FormatError(f"{name} holds characters that are not valid Unicode")

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from glace.blocks import row_blocks
 from glace.errors import FormatError
-from glace.storage.files import CHUNK, existing, replacing
+from glace.storage.files import existing, replacing
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -36,7 +36,7 @@ def write(path: str | Path, kind: str, version: int, metadata: Metadata, arrays:
     texts = {"glace": json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)}
     with replacing(path) as temporary:
         _write_tensors(temporary, arrays, texts)
-        position = _checksum_position(_header_bytes(temporary, path), path)
+        _, position = _read_header(temporary, path)
         with temporary.open("r+b") as opened:
             digest = _digest(temporary, position)
             opened.seek(position)
@@ -49,10 +49,8 @@ def _write_tensors(path: Path, arrays: Arrays, texts: dict[str, str]) -> None:
     header: Metadata = {"__metadata__": texts}
     end = 0
     for name in order:
-        array, begin = arrays[name], end
-        end += array.nbytes
-        shape = list(array.shape)
-        header[name] = {"dtype": _TYPES[array.dtype.str], "shape": shape, "data_offsets": [begin, end]}
+        array, begin, end = arrays[name], end, end + arrays[name].nbytes
+        header[name] = {"dtype": _TYPES[array.dtype.str], "shape": array.shape, "data_offsets": [begin, end]}
     encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     encoded += b" " * (-len(encoded) % 8)
     with path.open("wb") as opened:
@@ -67,11 +65,10 @@ def read(path: str | Path, kind: str, version: int) -> tuple[Metadata, Arrays]:
     from safetensors import SafetensorError, safe_open
 
     source = existing(path, f"a {kind} file")
-    header = _header_bytes(source, path)
-    metadata = _metadata(header, path)
+    metadata, position = _read_header(source, path)
     if metadata.get("kind") != kind:
         raise FormatError(f"{path} is not a {kind} file but a {metadata.get('kind')} file")
-    if _digest(source, _checksum_position(header, path)) != metadata["checksum"]:
+    if _digest(source, position) != metadata.get("checksum"):
         raise FormatError(f"{path} is damaged: its content does not match its checksum; download or make it again")
     if metadata.get("format_version") != version:
         raise FormatError(
@@ -110,34 +107,19 @@ def unpack_strings(name: str, arrays: Arrays) -> pa.Array:
     return array
 
 
-def _not_ours(path: str | Path) -> FormatError:
-    return FormatError(f"{path} is not a file written by glace, or is damaged; give one that `glace fit` wrote")
-
-
-def _header_bytes(source: Path, path: str | Path) -> bytes:
-    size = source.stat().st_size
+def _read_header(source: Path, path: str | Path) -> tuple[Metadata, int]:
+    """Return the metadata of a file, and where the digits of its checksum begin."""
     with source.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
-        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
-            raise _not_ours(path)
-        return opened.read(length)
-
-
-def _metadata(header: bytes, path: str | Path) -> Metadata:
+        header = opened.read(length) if length <= _LONGEST_HEADER else b""
     try:
-        content = json.loads(json.loads(header)["__metadata__"]["glace"])
-        if not isinstance(content["checksum"], str):
-            raise TypeError
+        metadata = dict(json.loads(json.loads(header)["__metadata__"]["glace"]))
+        position = 8 + header.index(_MARK) + len(_MARK)
     except (ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise _not_ours(path) from problem
-    return dict(content)
-
-
-def _checksum_position(header: bytes, path: str | Path) -> int:
-    found = header.find(_MARK)
-    if found < 0:
-        raise _not_ours(path)
-    return 8 + found + len(_MARK)
+        raise FormatError(
+            f"{path} is not a file written by glace, or is damaged; give one that `glace fit` wrote"
+        ) from problem
+    return metadata, position
 
 
 def _digest(source: Path, position: int) -> str:
@@ -147,6 +129,4 @@ def _digest(source: Path, position: int) -> str:
         digest.update(opened.read(position))
         opened.read(len(_BLANK))
         digest.update(_BLANK.encode())
-        while chunk := opened.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(opened, lambda: digest).hexdigest()

@@ -112,11 +112,8 @@ def _check_parent(target: Path) -> None:
 
 def sha256_of(path: str | Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
-    digest = hashlib.sha256()
     with Path(path).open("rb") as source:
-        while chunk := source.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(source, "sha256").hexdigest()
 
 
 def existing(path: str | Path, what: str) -> Path:

@@ -1,7 +1,6 @@
 """Arrays larger than memory: in temporary files, or mapped from .npy files."""
 
 import math
-import mmap
 import os
 import tempfile
 from pathlib import Path
@@ -31,14 +30,6 @@ def scratch(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
                 "set TMPDIR to a folder with enough space"
             ) from problem
         return _plain(np.memmap(opened, dtype, mode="r+", shape=shape))
-
-
-def is_mapped(array: Array) -> bool:
-    """Whether the array is mapped from a file."""
-    base: object = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, mmap.mmap)
 
 
 def map_npy(path: Path) -> Array:
@@ -80,12 +71,8 @@ class NpyStream:
 
     def _write_header(self) -> None:
         # numpy pads the header so that the first number of the shape can grow.
-        shape = (self.rows, *self.columns)
-        described = {
-            "descr": np.lib.format.dtype_to_descr(self.dtype),
-            "fortran_order": False,
-            "shape": shape,
-        }
+        kind, shape = np.lib.format.dtype_to_descr(self.dtype), (self.rows, *self.columns)
+        described = {"descr": kind, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._opened, described)
 
     def __enter__(self) -> Self:
