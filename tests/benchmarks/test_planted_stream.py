@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from benchmarks.planted_stream import planted_folder
 from glace.datasets import planted
 from glace.errors import InputError
-from glace.io import spill
+from glace.io import merging
 from glace.storage import mapped as disk
+from tests.conftest import is_mapped
 
 MODULE = "benchmarks.planted_stream"
 
@@ -86,13 +87,13 @@ def test_the_seed_decides(made):
 def test_blocks_and_buckets_do_not_matter(made, monkeypatch):
     whole = made().fingerprint()
     monkeypatch.setattr(f"{MODULE}.BLOCK", 170)
-    monkeypatch.setattr(spill, "RECORDS", 100)
+    monkeypatch.setattr(merging, "RECORDS", 100)
     assert made().fingerprint() == whole
 
 
 def test_the_folder_is_mapped_and_what_was_spilled_is_gone(made, tmp_path):
     graph = made()
-    assert disk.is_mapped(graph.adjacency.indices)
+    assert is_mapped(graph.adjacency.indices)
     assert graph.mapped is not None
     assert [each.name for each in tmp_path.iterdir()] == ["g.graph"]
     assert all(each.suffix in (".npy", ".json") for each in (tmp_path / "g.graph").iterdir())

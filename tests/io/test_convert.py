@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glace.errors import InputError
-from glace.io import spill, table_file
+from glace.io import merging, table_file
 from glace.io.convert import convert_tables
 from glace.io.folder import read_folder, write_folder
 from glace.io.read import read_tables
@@ -22,7 +22,7 @@ from glace.io.read import read_tables
 def small_pieces():
     """Many pieces and many buckets, of a few rows each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spill, "RECORDS", 3)
+        patch.setattr(merging, "RECORDS", 3)
         patch.setattr(table_file, "PIECE_NUMBERS", 12)
         patch.setattr(table_file, "SVMLIGHT_BYTES", 20)
         patch.setattr(table_file, "PIECE_BYTES", 400)

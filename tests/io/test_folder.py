@@ -17,7 +17,7 @@ from glace.graph.arrays import from_arrays
 from glace.io.folder import read_folder, write_folder
 from glace.io.read import read_graph
 from glace.io.tables import from_tables
-from glace.storage import mapped as disk
+from tests.conftest import is_mapped
 
 EDGES = pd.DataFrame({"source": list("dacb"), "target": list("abbd"), "weight": [1, 2, 3, 4.5]})
 NODES = pd.DataFrame({"id": list("dabc"), "x": [1.0, 0, 2, 3], "label": ["p", None, "q", "p"], "type": list("uvuv")})
@@ -101,7 +101,7 @@ def test_arrays_are_mapped_read_only_and_of_the_types_kernels_know(tmp_path):
     write_folder(graph, tmp_path / "g.graph")
     again = read_folder(tmp_path / "g.graph")
     for left, right in zip(arrays_of(again), arrays_of(graph), strict=True):
-        assert disk.is_mapped(left)
+        assert is_mapped(left)
         assert not left.flags.writeable
         assert type(left) is np.ndarray
         assert left.dtype == right.dtype

@@ -2,21 +2,33 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import scipy.sparse as sp
 
+from glace.categories import Categories
 from glace.errors import InputError
-from glace.features.columns import distinct, ids_of
+from glace.features.columns import (
+    Contents,
+    are_sparse_rows,
+    attribute_columns,
+    dense_of,
+    distinct,
+    id_column,
+    ids_of,
+    sparse_rows_of,
+)
 from glace.graph.codec import encode_ids
 from glace.graph.graph import CleaningReport, Graph
+from glace.graph.node_types import checked_matrix
 from glace.ids import NodeIds, id_array
 from glace.io.folder import FolderWriter, read_folder, writing
 from glace.io.merging import EdgeMerger
-from glace.io.node_rows import NodeRows
 from glace.io.table_file import (
     TableFile,
     check_first_rows,
@@ -26,11 +38,15 @@ from glace.io.table_file import (
     with_integer_ids,
 )
 from glace.io.tables import EdgeTable, are_unknown, check_id_kinds, check_policy, edge_table, sorted_ids, unknown_node
+from glace.sparse import Matrix, index_width_of, nonzeros_per_row
 from glace.storage.container import pack_strings
 
+ATTRIBUTES = "types/0/attributes"
 IDS_PER_EDGE = 4
 """Looking up string ids builds a hash table of all of them, so edges are looked up in groups of n / 4 at least."""
 
+Positions = npt.NDArray[np.int64]
+Report = Callable[[float], None]
 Progress = Callable[[str, float], None]
 """Called with the name of a stage and the share of it that is done."""
 
@@ -91,17 +107,102 @@ def convert_tables(
     check_policy(nodes_without_attributes)
     report_progress = progress or (lambda *_: None)
     with writing(path) as writer:
-        edge_file = _EdgeFile.scan(edges, header, lambda share: report_progress("ids", share))
-        rows = None
-        if attributes is not None:
-            rows = NodeRows(attributes, header, lambda share: report_progress("rows", share))
+        edge_file = _EdgeFile.scan(edges, header, partial(report_progress, "ids"))
+        report_rows = partial(report_progress, "rows")
+        rows = None if attributes is None else NodeRows(attributes, header, report_rows)
         plan = _plan(edge_file, rows, header, nodes_without_attributes)
+        if len(plan.ids) == 0:
+            raise InputError("a graph needs at least one node, but there are no edges and no attributes")
         report = _write_edges(writer, plan, directed, report_progress)
         if rows is not None:
-            report = _write_rows(writer, rows, plan, report, lambda share: report_progress("attributes", share))
+            report = _write_rows(writer, rows, plan, report, partial(report_progress, "attributes"))
         writer.put(encode_ids(plan.ids))
         writer.finish(_metadata(len(plan.ids), rows, directed), report)
     return read_folder(path)
+
+
+class NodeRows:
+    """A file of attributes that was read once: ids, labels, types, and the non-zeros of each row."""
+
+    def __init__(self, path: str | Path, header: bool, report: Report) -> None:
+        self.path, self.header = path, header
+        self.storage, self.width = "none", 0
+        ids: list[pa.Array] = []
+        categories: dict[str, list[pa.Array]] = {"label": [], "type": []}
+        self._counts: list[npt.NDArray[np.integer]] = [np.empty(0, np.int64)]
+        for piece, share in table_pieces(path, "attributes", header):
+            if not ids:
+                first = piece
+                self._read_schema(piece)
+            ids.append(ids_of(piece.table, self.key, piece.where))
+            for name in categories.keys() & set(piece.table.column_names) - {self.key}:
+                categories[name] += piece.table.column(name).chunks
+            self._count(piece)
+            report(share)
+        self.summary = with_ids_only(first, pa.concat_arrays(ids))
+        """The ids as a table with the columns of the file."""
+        self.labels, self.types = (
+            Categories.of(pa.chunked_array(chunks)) if chunks else None for chunks in categories.values()
+        )
+        if self.columns:
+            self.storage = "sparse" if self.lists or self._contents.are_sparse() else "dense"
+
+    def _read_schema(self, piece: TableFile) -> None:
+        names, self.where = piece.table.column_names, piece.where
+        self.key, self.columns = id_column(names, piece.where), attribute_columns(names, piece.where)
+        self.lists = are_sparse_rows(piece.table.schema, self.columns)
+        self.width = 0 if self.lists else len(self.columns)
+        self._contents = Contents(self.width)
+        self.feature_names = tuple(self.columns) if self.columns and piece.named and not self.lists else None
+
+    def _count(self, piece: TableFile) -> None:
+        if not self.columns:
+            return
+        matrix = self._matrix(piece)
+        self._counts.append(nonzeros_per_row(matrix))
+        if isinstance(matrix, np.ndarray):
+            self._contents.add(matrix)
+        else:
+            self.width = max(self.width, matrix.shape[1])
+
+    def _matrix(self, piece: TableFile) -> Matrix:
+        if self.lists:
+            return checked_matrix(sparse_rows_of(piece.table, piece.where))
+        return dense_of(piece.table, self.columns, piece.where) + np.float32(0)  # turns -0 into 0
+
+    def write(self, writer: FolderWriter, positions: Positions, nodes: int, report: Report) -> Positions:
+        """Read the file again and write row k to node positions[k]; return the number of non-zeros of each node."""
+        counts = np.zeros(nodes, dtype=np.int64)
+        counts[positions] = np.concatenate(self._counts)
+        put = _sparse_target(writer, counts, self.width) if self.storage == "sparse" else None
+        dense = writer.create(ATTRIBUTES, (nodes, self.width), np.float32) if put is None else None
+        first = 0
+        for piece, share in table_pieces(self.path, "attributes", self.header):
+            matrix = self._matrix(piece)
+            here = positions[first : first + matrix.shape[0]]
+            if put is not None:
+                put(sp.csr_array(matrix), here)
+            elif dense is not None:
+                dense[here] = matrix
+            first += matrix.shape[0]
+            report(share)
+        return counts
+
+
+def _sparse_target(writer: FolderWriter, counts: Positions, columns: int) -> Callable[[sp.csr_array, Positions], None]:
+    """Create a CSR matrix with these numbers of entries per row; return the function that writes rows to positions."""
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    width = index_width_of(columns, int(indptr[-1]))
+    writer.put({f"{ATTRIBUTES}/indptr": indptr.astype(width)})
+    indices = writer.create(f"{ATTRIBUTES}/indices", (int(indptr[-1]),), width)
+    data = writer.create(f"{ATTRIBUTES}/data", (int(indptr[-1]),), np.float32)
+
+    def put(rows: sp.csr_array, positions: Positions) -> None:
+        shift = np.repeat(indptr[positions] - rows.indptr[:-1], np.diff(rows.indptr))
+        target = shift + np.arange(rows.nnz)
+        indices[target], data[target] = rows.indices, rows.data
+
+    return put
 
 
 def _metadata(nodes: int, rows: NodeRows | None, directed: bool) -> dict[str, object]:
@@ -124,7 +225,7 @@ class _EdgeFile:
     """Whether ids that are text in the file are integers."""
 
     @classmethod
-    def scan(cls, path: str | Path, header: bool, report: Callable[[float], None]) -> "_EdgeFile":
+    def scan(cls, path: str | Path, header: bool, report: Report) -> "_EdgeFile":
         ids, rows, first = _DistinctIds(), 0, None
         for piece, share in table_pieces(path, "edges", header):
             table = edge_table(piece.table, piece.where)
@@ -184,15 +285,15 @@ class _Plan:
 
     edges: _EdgeFile
     ids: NodeIds
-    rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    rows: Positions = field(default_factory=lambda: np.empty(0, np.int64))
     report: CleaningReport = field(default_factory=CleaningReport)
 
-    def pairs(self, tables: list[EdgeTable]) -> npt.NDArray[np.int64]:
+    def pairs(self, tables: list[EdgeTable]) -> Positions:
         """(E, 2) node numbers of the edges."""
         ids = [*(table.source for table in tables), *(table.target for table in tables)]
         return self.positions(pa.concat_arrays(ids)).reshape(2, -1).T
 
-    def positions(self, column: pa.Array) -> npt.NDArray[np.int64]:
+    def positions(self, column: pa.Array) -> Positions:
         """The node numbers of ids, all of which must exist."""
         if self.ids.are_strings:
             return self.ids.find(column)
@@ -207,7 +308,7 @@ def _plan(edges: _EdgeFile, rows: NodeRows | None, header: bool, policy: str) ->
     as_integers = named.raw_ids and pa.types.is_integer(named.id_values()[0].type)
     edges = replace(edges, summary=named, as_integers=as_integers)
     if rows is None:
-        return _checked(_Plan(edges, NodeIds(sorted_ids(edges.ids))))
+        return _Plan(edges, NodeIds(sorted_ids(edges.ids)))
     known = distinct(ids_of(described[0].table, rows.key, rows.where), rows.where)
     check_id_kinds(edges.ids, named.where, known, rows.where)
     added = edges.ids.filter(pa.array(are_unknown(edges.ids, known)))
@@ -217,14 +318,8 @@ def _plan(edges: _EdgeFile, rows: NodeRows | None, header: bool, policy: str) ->
     ids = sorted_ids(pa.concat_arrays([known.array.cast(added.type), added]) if len(added) else known.array)
     without_edges = len(known) - (len(edges.ids) - len(added))
     report = CleaningReport(nodes_only_in_edges=len(added), nodes_only_in_attributes=without_edges)
-    plan = _checked(_Plan(edges, NodeIds(ids), report=report))
+    plan = _Plan(edges, NodeIds(ids), report=report)
     return replace(plan, rows=plan.positions(known.array.cast(ids.type)))
-
-
-def _checked(plan: _Plan) -> _Plan:
-    if len(plan.ids) == 0:
-        raise InputError("a graph needs at least one node, but there are no edges and no attributes")
-    return plan
 
 
 def _write_edges(writer: FolderWriter, plan: _Plan, directed: bool, progress: Progress) -> CleaningReport:
@@ -233,15 +328,12 @@ def _write_edges(writer: FolderWriter, plan: _Plan, directed: bool, progress: Pr
         merger.add(plan.pairs(tables), np.concatenate([table.weights for table in tables]))
         progress("edges", share)
     progress("merging", 0.0)
-    return replace(
-        merger.finish(),
-        nodes_only_in_edges=plan.report.nodes_only_in_edges,
-        nodes_only_in_attributes=plan.report.nodes_only_in_attributes,
-    )
+    only_in = plan.report.nodes_only_in_edges, plan.report.nodes_only_in_attributes
+    return replace(merger.finish(), nodes_only_in_edges=only_in[0], nodes_only_in_attributes=only_in[1])
 
 
 def _write_rows(
-    writer: FolderWriter, rows: NodeRows, plan: _Plan, report: CleaningReport, progress: Callable[[float], None]
+    writer: FolderWriter, rows: NodeRows, plan: _Plan, report: CleaningReport, progress: Report
 ) -> CleaningReport:
     for name, categories in (("labels", rows.labels), ("node_types", rows.types)):
         if categories is not None:

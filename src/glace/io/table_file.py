@@ -4,7 +4,7 @@ import codecs
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -76,14 +76,14 @@ class TextFile:
 
     def read(self, names: list[str], types: Types) -> pa.Table:
         """Read the whole table; a cell or row that cannot be parsed raises an error that names its line."""
-        try:
+        table, raw = None, []
+        with suppress(pa.ArrowException, OSError):
             table = self._parse(names, types, threads=True)
-        except (pa.ArrowException, OSError):
-            table = self._parse_or_locate_error(names, types)
-        # Arrow reads a column that is not UTF-8 as bytes; forced to text, it reports the bad row.
-        raw = [field.name for field in table.schema if pa.types.is_binary(field.type)]
-        if raw:
-            table = self._parse_or_locate_error(names, types | dict.fromkeys(raw, pa.large_string()))
+            # Arrow reads a column that is not UTF-8 as bytes; forced to text, it reports the bad row.
+            raw = [field.name for field in table.schema if pa.types.is_binary(field.type)]
+        if table is None or raw:
+            with self._located_errors(names):  # Arrow reports the row of an error only if it reads with one thread
+                table = self._parse(names, types | dict.fromkeys(raw, pa.large_string()), threads=False)
         self._check_quotes(table)
         return table
 
@@ -92,40 +92,41 @@ class TextFile:
 
         The type of a column that is not in `types` is inferred from the first megabytes; numbers are 64-bit floats.
         """
-        inferred = self._inferred_types(names, types)
+        types = types | self._inferred_types(names, types)
         table = None
-        try:
-            for table, share in self._batches(names, types | inferred, columns):
-                yield table, share
-        except (pa.ArrowException, OSError) as problem:
-            raise InputError(self._message(one_line(problem), names)) from problem
-        assert table is not None
+        with self._located_errors(names), pa.OSFile(str(self.path)) as raw:
+            stream = pa.CompressedInputStream(raw, "gzip") if self.zipped else raw
+            reader = self._batches(stream, names, types, columns)
+            for batch in reader:
+                table = pa.Table.from_batches([batch])
+                yield table, raw.tell() / raw.size()
+            if table is None:
+                table = reader.schema.empty_table()
+                yield table, 1.0
         self._check_quotes(table)
 
-    def _batches(self, names: list[str], types: Types, columns: list[str]) -> Iterator[tuple[pa.Table, float]]:
-        with pa.OSFile(str(self.path)) as raw:
-            stream = pa.CompressedInputStream(raw, "gzip") if self.zipped else raw
-            options = pa.csv.ConvertOptions(column_types=types, include_columns=columns)
-            reader = pa.csv.open_csv(stream, **self._options(names, False, PIECE_BYTES), convert_options=options)
-            batch = None
-            for batch in reader:
-                yield pa.Table.from_batches([batch]), raw.tell() / raw.size()
-            if batch is None:
-                yield reader.schema.empty_table(), 1.0
+    def _batches(
+        self, stream: pa.NativeFile, names: list[str], types: Types, columns: list[str] | None = None
+    ) -> pa.csv.CSVStreamingReader:
+        options = pa.csv.ConvertOptions(column_types=types, include_columns=columns)
+        return pa.csv.open_csv(stream, **self._options(names, False, PIECE_BYTES), convert_options=options)
 
     def _inferred_types(self, names: list[str], types: Types) -> Types:
-        with self._stream() as stream:
-            options = pa.csv.ConvertOptions(column_types=types)
-            try:
-                settings = self._options(names, False, PIECE_BYTES)
-                reader = pa.csv.open_csv(stream, **settings, convert_options=options)
-            except (pa.ArrowException, OSError) as problem:
-                raise InputError(self._message(one_line(problem), names)) from problem
-        inferred = {field.name: field.type for field in reader.schema if field.name not in types}
+        with self._located_errors(names), self._stream() as stream:
+            schema = self._batches(stream, names, types).schema
+        inferred = {field.name: field.type for field in schema if field.name not in types}
         numeric = (pa.types.is_integer, pa.types.is_null, pa.types.is_floating)
         texts = {name: pa.large_string() for name, kind in inferred.items() if pa.types.is_binary(kind)}
         numbers = {name: pa.float64() for name, kind in inferred.items() if any(test(kind) for test in numeric)}
         return inferred | texts | numbers
+
+    @contextmanager
+    def _located_errors(self, names: list[str]) -> Iterator[None]:
+        """Raise Arrow's errors as an InputError that names the line."""
+        try:
+            yield
+        except (pa.ArrowException, OSError) as problem:
+            raise InputError(self._message(one_line(problem), names)) from problem
 
     def line_of_row(self, position: int) -> int:
         """Line number, from 1, on which the row of data at `position`, from 0, starts."""
@@ -144,13 +145,6 @@ class TextFile:
             for line in _lines(stream):
                 quoted = _ends_quoted(line, self.separator, quoted)
         return quoted
-
-    def _parse_or_locate_error(self, names: list[str], types: Types) -> pa.Table:
-        try:
-            # Arrow reports the row of an error only if it reads with one thread.
-            return self._parse(names, types, threads=False)
-        except (pa.ArrowException, OSError) as problem:
-            raise InputError(self._message(one_line(problem), names)) from problem
 
     def _parse(self, names: list[str], types: Types, threads: bool) -> pa.Table:
         options = pa.csv.ConvertOptions(column_types=types)
@@ -254,42 +248,32 @@ def one_line(problem: Exception) -> str:
     return " ".join(str(problem).split())
 
 
-def _read_svmlight(path: Path) -> pa.Table:
-    """Read a whole file: the columns id (row numbers from 0), label, and the lists `columns` and `values`."""
-    return _svmlight_table(path.name, str(path), 0)
-
-
-def _svmlight_pieces(path: Path) -> Iterator[tuple[pa.Table, float]]:
-    """Read a file a few megabytes at a time; yield the share of the file read so far with each piece."""
+def _svmlight_pieces(path: Path) -> Iterator[Piece]:
+    """Yield tables with the columns id (row numbers from 0), label, and the lists `columns` and `values`."""
     first = 0
     with path.open("rb") as opened:
         while piece := opened.read(SVMLIGHT_BYTES) + opened.readline():
-            table = _svmlight_table(path.name, io.BytesIO(piece), first)
+            table = _svmlight_table(path.name, piece, first)
             yield table, opened.tell() / path.stat().st_size
             first += table.num_rows
 
 
-def _svmlight_table(name: str, source: str | io.BytesIO, first: int) -> pa.Table:
+def _svmlight_table(name: str, content: bytes, first: int) -> pa.Table:
     from sklearn.datasets import load_svmlight_file
 
     try:
         # Columns are numbered from 0 in any case: a file that numbers them from 1 has an empty first column, which does
         # no harm, whereas guessing could read two files that belong together differently.
-        matrix, labels = load_svmlight_file(source, zero_based=True)
+        matrix, labels = load_svmlight_file(io.BytesIO(content), zero_based=True)
     except (ValueError, TypeError, OverflowError, IndexError) as problem:
         raise InputError(f"{name} cannot be read as svmlight: {one_line(problem)}") from problem
     distinct, places = np.unique(labels, return_inverse=True)
     names = [str(int(label)) if label.is_integer() else str(label) for label in distinct.tolist()]  # 1.0 is called 1
     ends = matrix.indptr.astype(np.int64)
     columns, values = (pa.LargeListArray.from_arrays(ends, array) for array in (matrix.indices, matrix.data))
-    return pa.table(
-        {
-            "id": np.arange(first, first + len(labels)),
-            "label": pa.array(names, pa.string()).take(pa.array(places)),
-            "columns": columns,
-            "values": values,
-        }
-    )
+    label = pa.array(names, pa.string()).take(pa.array(places))
+    ids = np.arange(first, first + len(labels))
+    return pa.table({"id": ids, "label": label, "columns": columns, "values": values})
 
 
 @dataclass(frozen=True)
@@ -331,8 +315,9 @@ def read_table(path: str | Path, role: str, header: bool, text_columns: Sequence
     """Read a whole file of "edges", "attributes" or "texts"; the `text_columns` are text even if they look numeric."""
     source, ending, file = _opened(path, role, header)
     if file is None:
-        table = _read_parquet(source) if ending == ".parquet" else _read_svmlight(source)
-        return TableFile(table, role, RowLocator(source.name), raw_ids=False, named=ending == ".parquet")
+        named = ending == ".parquet"
+        table = pa.concat_tables(table for table, _ in (_parquet_pieces if named else _svmlight_pieces)(source))
+        return TableFile(table, role, RowLocator(source.name), raw_ids=False, named=named)
     where = RowLocator(source.name, file.line_of_row)
     names, types = _schema(file, role, where)
     types |= {name: pa.large_string() for name in text_columns if name in names}
@@ -374,38 +359,25 @@ def _opened(path: str | Path, role: str, header: bool) -> tuple[Path, str, TextF
     return source, ending, file
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    with _parquet(path) as opened:
-        table = opened.read()
-    check_names(table.column_names, RowLocator(path.name))
-    return table
-
-
 def _parquet_pieces(path: Path) -> Iterator[Piece]:
-    with _parquet(path) as opened:
-        schema, count = opened.schema_arrow, opened.metadata.num_rows
-        check_names(schema.names, RowLocator(path.name))
-        done = 0
-        for batch in opened.iter_batches(_rows_per_piece(opened.metadata)):
-            done += batch.num_rows
-            yield pa.Table.from_batches([batch]), done / count
-        if not done:
-            yield schema.empty_table(), 1.0
+    done = 0
+    try:
+        with pa.parquet.ParquetFile(path) as opened:
+            schema, count = opened.schema_arrow, opened.metadata.num_rows
+            check_names(schema.names, RowLocator(path.name))
+            for batch in opened.iter_batches(_rows_per_piece(opened.metadata)):
+                done += batch.num_rows
+                yield pa.Table.from_batches([batch]), done / count
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path.name} cannot be read as Parquet: {one_line(problem)}") from problem
+    if not done:
+        yield schema.empty_table(), 1.0
 
 
 def _rows_per_piece(metadata: pa.parquet.FileMetaData) -> int:
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     values: int = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
     return max(PIECE_NUMBERS * int(metadata.num_rows) // max(values, 1), 1)
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator[pa.parquet.ParquetFile]:
-    try:
-        with pa.parquet.ParquetFile(path) as opened:
-            yield opened
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path.name} cannot be read as Parquet: {one_line(problem)}") from problem
 
 
 def _text_pieces(file: TextFile, role: str) -> Iterator[Piece]:
@@ -450,10 +422,6 @@ def _check_header(names: Sequence[str], role: str, where: RowLocator) -> None:
         ) from problem
 
 
-def _is_edge(names: Sequence[str]) -> bool:
-    return len(names) > 1 and all(is_integer_text(name) for name in names[:2])
-
-
 def _is_node(names: Sequence[str]) -> bool:
     """Whether a header may be an id and numbers.
 
@@ -470,12 +438,11 @@ def _is_node(names: Sequence[str]) -> bool:
     return not (counted and (len(others) > 2 or key == ""))
 
 
-def _is_text_row(names: Sequence[str]) -> bool:
-    # An id and a text look like any two names.
-    return not {"id", "text"} & set(names)
-
-
-_LOOKS_LIKE_DATA = {"edges": _is_edge, "attributes": _is_node, "texts": _is_text_row}
+_LOOKS_LIKE_DATA: dict[str, Callable[[Sequence[str]], bool]] = {
+    "edges": lambda names: len(names) > 1 and all(is_integer_text(name) for name in names[:2]),
+    "attributes": _is_node,
+    "texts": lambda names: not {"id", "text"} & set(names),  # an id and a text look like any two names
+}
 
 
 def first_row_is_data(where: RowLocator, role: str, names: Sequence[str]) -> InputError:

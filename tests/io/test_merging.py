@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glace.io import spill
+from glace.io import merging
 
 
 @given(
@@ -14,12 +14,12 @@ from glace.io import spill
 )
 def test_records_come_out_by_range_in_their_order(rows, pieces, each, tmp_path_factory):
     total = sum(map(len, pieces))
-    before = spill.RECORDS
-    spill.RECORDS = each
+    before = merging.RECORDS
+    merging.RECORDS = each
     try:
-        buckets = spill.Buckets(tmp_path_factory.mktemp("spill") / "b", rows, total, np.int64)
+        buckets = merging.Buckets(tmp_path_factory.mktemp("spill") / "b", rows, total, np.int64)
     finally:
-        spill.RECORDS = before
+        merging.RECORDS = before
     for piece in pieces:
         keys = np.array(piece, dtype=np.int64)
         buckets.put(keys % rows, keys)
