@@ -226,7 +226,7 @@ def test_fit_tells_what_it_chose(glace, graph):
         (["--method", "node2vec", "-o", "x.npz", "--hidden", "8"], "node2vec has no option 'hidden'; it has dim, "),
         (["--method", "node2vec", "-o", "x.npz", "--estimate"], "--resume and --estimate apply to glace, .*, not to"),
         (["--method", "node2vec", "-o", "x.npz", "--resume"], "--resume and --estimate apply to glace, .*; leave"),
-        (["--method", "node2vec", "-o", "x.npz", "--option", "random_state=x"], "--random-state must be a whole number"),
+        (["--method", "node2vec", "-o", "x.npz", "--option", "random_state=x"], "--random-state must be a whole"),
         (["--method", "lace", "-o", "x.parquet"], r"a model file cannot be named x\.parquet"),
         (["--method", "lace", "--option", "walks=3"], "lace has no option 'walks'; see 'glace fit --help'"),
         (["--option", "walks"], "as NAME=VALUE, not 'walks'"),

@@ -100,7 +100,7 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
         (["table-9"], "there is no experiment 'table-9'; choose from table-2, table-3, "),
         (
             ["--methods", ", "],
-            "--methods needs names with commas between them, not ', '; leave it out for all",
+            "--methods must be names, separated by commas, not ', '; leave it out for all",
         ),
         (["--methods", "lace,gcn"], "there is no method 'gcn'; choose from attributes, "),
         (["--datasets", "karate"], "no dataset 'karate'; choose from wordnet-nouns, "),
@@ -109,8 +109,8 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
         (["--limit", "nan"], "--limit must be a number of hours above 0, not nan"),
         (["--limit", "inf"], "--limit must be a number of hours above 0, not inf"),
         (["--parallel-runs", "0"], "--parallel-runs must be at least 1, not 0"),
-        (["table-2", "--split", "s.npz"], "--split is a split of one graph; name that one with --datasets"),
-        (["--datasets", "dblp,cora-ml", "--split", "s.npz"], "--split is a split of one graph"),
+        (["table-2", "--split", "s.npz"], "--split applies to one dataset; name it with --datasets"),
+        (["--datasets", "dblp,cora-ml", "--split", "s.npz"], "--split applies to one dataset"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_runs(refused, data, arguments, match):
@@ -131,7 +131,7 @@ def test_missing_data_are_named_with_a_way_to_get_them(refused, data, monkeypatc
 
     monkeypatch.setattr(download, "download", fail)
     arguments = ["table-2", "--datasets", "cora-ml,dblp,wordnet,acm", "--data-dir", str(data)]
-    said = refused(*arguments, match="3 of 4 datasets are not at hand and cannot be got from here")
+    said = refused(*arguments, match="3 of 4 datasets are missing and cannot be downloaded")
     assert re.search(r"dblp: cannot reach https://.*/dblp\.npz", said)
     assert "run 'glace datasets build wordnet'" in said
     assert "run 'glace datasets build acm --from FILE'" in said

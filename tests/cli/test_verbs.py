@@ -529,7 +529,7 @@ def test_explore_to_a_file(glace, folder):
 
 def test_datasets_list(glace):
     shown = glace("datasets", "list")
-    assert re.search(r"wordnet-nouns +at hand", shown)
+    assert re.search(r"wordnet-nouns +available", shown)
     assert re.search(r"cora-ml +glace datasets get cora-ml", shown)
 
 
@@ -629,7 +629,7 @@ def test_demo(glace, folder):
     assert list(gaussians(str(made / "nouns.parquet")))[:3] == list(KNOWN)
     assert (made / "map.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert sorted(path.name for path in made.iterdir()) == ["map.png", "nouns.glace", "nouns.parquet"]
-    for line in ("Gaussians of glace", "nearest to n:dog:", "least certain of:", "is near"):
+    for line in ("Gaussians of glace", "most similar to n:dog:", "lowest certainty:", "is similar to"):
         assert line in shown
     assert {"auc", "ap", "attributes_auc", "attributes_ap", "seconds"} <= set(record(folder / "d.json"))
 

@@ -85,7 +85,7 @@ def test_what_makes_no_sense(model, fitted):
             "no edge leads from nodes without a type to type 'rest'",
         ),
         (lambda: model.links(node_type="rest"), "no node of type 'rest' has an edge"),
-        (lambda: fitted.links(node_type="word"), "no type 'word'; the graph has none"),
+        (lambda: fitted.model_.links(node_type="word"), "no type 'word'; the graph has none"),
     ):
         with pytest.raises(InputError, match=match):
             ask()

@@ -80,7 +80,7 @@ REFUSED = [
     ("post", "/api/score", b'{"pairs": [["node 01"]]}', 422, "pairs.0"),
     ("post", "/api/score", b'{"pairs": [], "more": 1}', 422, "more: Extra inputs"),
     ("post", "/api/score", b'{"pairs": [["node 01", "nobody"]]}', 404, "no node 'nobody'"),
-    ("post", "/api/embed", b'{"attributes": [[1, 2]]}', 422, "fitted on 15 attributes, but these have 2"),
+    ("post", "/api/embed", b'{"attributes": [[1, 2]]}', 422, "trained on 15 attributes, but these have 2"),
     ("post", "/api/embed", b'{"texts": "cat"}', 422, "texts: Input should be a valid list"),
     ("post", "/api/score", b'{"pairs": [["\\ud800", "node 01"]]}', 404, "no node"),
     ("get", "/redoc", None, 404, "no file 'redoc'"),

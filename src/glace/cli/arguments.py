@@ -1,11 +1,10 @@
-"""Arguments that several verbs share, and options generated from the fields of configurations."""
+"""Options that several verbs share: training options, and the options that name a graph."""
 
-import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -14,100 +13,242 @@ from glace.errors import InputError
 from glace.options import HasFields, limits_of, number_or_word
 
 if TYPE_CHECKING:
-    from glace.records import Record
+    from glace.graph.graph import Graph
 
-_OUTPUT = "Output"  # a panel of the help
 
-DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of dataset files; by default $GLACE_DATA, or else the user's cache.")
-]
-NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV and TSV files have no header.")]
+def _option(*names: str, help: str, panel: str | None = None, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar)
+
+
+DataDir = Annotated[Path | None, _option(help="Folder of dataset files; default: $GLACE_DATA, or the user's cache.")]
+NoHeader = Annotated[bool, _option("--no-header", help="CSV and TSV files have no header.")]
 Json = Annotated[
-    Path | None,
-    typer.Option("--json", help="Also write the results to this file, as a JSON record.", rich_help_panel=_OUTPUT),
+    Path | None, _option("--json", help="Also write the results to this file, as a JSON record.", panel="Output")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.", rich_help_panel=_OUTPUT)]
-NJobs = Annotated[int, typer.Option(help="Number of threads.")]
-K = Annotated[int, typer.Option("-k", help="Number of answers.")]
+Quiet = Annotated[bool, _option("--quiet", "-q", help="Print only errors.", panel="Output")]
+NJobs = Annotated[int, _option(help="Number of threads.")]
+K = Annotated[int, _option("-k", help="Number of answers.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by `glace fit`.")]
 AnyEmbedding = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file, or an embedding (.parquet .arrow .npz).")
 ]
+ModelOutput = Annotated[Path, _option("--output", "-o", help="The model file to write.")]
+EmbeddingOutput = Annotated[Path, _option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")]
+TableOutput = Annotated[Path | None, _option("--output", "-o", help="Write all results to this .csv or .parquet file.")]
+MethodOptions = Annotated[
+    list[str] | None, _option(help="An option of the method. May be repeated.", metavar="NAME=VALUE")
+]
 
 
-def check_outputs(*outputs: Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raise, before any work, if an output cannot be written or would replace an input."""
-    from glace.storage.files import check_writable
+@dataclass(frozen=True)
+class GraphSource:
+    """The graph that a command line names; each field is an option."""
 
-    taken = {Path(path).resolve() for path in inputs if path is not None}
-    for path in outputs:
-        if path is None:
-            continue
-        check_writable(path)
-        if path.resolve() in taken:
-            raise InputError(f"cannot write {path}: it is also another file of this command; choose another name")
-        taken.add(path.resolve())
+    graph: Annotated[
+        str | None,
+        typer.Argument(metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder or a table of edges."),
+    ] = None
+    edges: Annotated[
+        list[str] | None,
+        _option(
+            help="Table of edges: source, target and, optionally, weight. Between node types: word:synset=FILE. May be "
+            "repeated.",
+            panel="Graph",
+            metavar="[TYPE:TYPE=]FILE",
+        ),
+    ] = None
+    attributes: Annotated[
+        list[str] | None,
+        _option(
+            help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column. For several "
+            "node types, repeat it as TYPE=FILE.",
+            panel="Graph",
+            metavar="[TYPE=]FILE",
+        ),
+    ] = None
+    column: Annotated[
+        list[str] | None,
+        _option(
+            help="Kind of an attribute column: number, category, text, sentence:MODEL or drop. May be repeated.",
+            panel="Graph",
+            metavar="[TYPE:]NAME=KIND",
+        ),
+    ] = None
+    texts: Annotated[
+        list[str] | None,
+        _option(help="Table of texts instead of attributes: id, text.", panel="Graph", metavar="[TYPE=]FILE"),
+    ] = None
+    directed: Annotated[bool, _option("--directed", help="Edges have a direction.", panel="Graph")] = False
+    nodes_without_attributes: Annotated[
+        str,
+        _option(
+            help="Nodes that edges name but no row describes: an `error`, or nodes with `empty` attributes.",
+            panel="Graph",
+        ),
+    ] = "error"
+    no_header: NoHeader = False
+    data_dir: DataDir = None
+
+    @property
+    def name(self) -> str:
+        """A short name of the graph for messages and records."""
+        return str(self.graph or ", ".join(self.edges or []))
+
+    def files(self) -> list[str | Path | None]:
+        """The input files, which no output may replace."""
+        listed = [*(self.edges or []), *(self.attributes or []), *(self.texts or [])]
+        return [self.graph, *(_typed(each)[1] for each in listed)]
+
+    def load(self, pipeline: Any = None) -> "Graph":
+        """Read the graph; raise if an option does not apply to it.
+
+        `pipeline` is the feature pipeline of a model, or a dict of pipelines by node type, to apply instead of learning
+        one.
+        """
+        from glace import datasets
+        from glace.io.read import read_graph, read_tables
+
+        tables = self._checked_tables()
+        if tables is not None:
+            columns = self._column_kinds(isinstance(tables.attributes, dict))
+            if isinstance(pipeline, dict):
+                pipeline = {name: each for name, each in pipeline.items() if name in (tables.attributes or {})}
+            return read_tables(
+                *tables[:2],
+                texts=tables.texts,
+                columns=columns,
+                pipeline=pipeline if self.attributes else None,
+                **self._reading(),
+            )
+        if self._dataset in datasets.names():
+            return datasets.load(self._dataset, directed=self.directed, data_dir=self.data_dir)
+        assert self.graph is not None
+        if not Path(self.graph).suffix and not Path(self.graph).exists():
+            raise InputError(f"no dataset or file {self.graph!r}; datasets: {', '.join(datasets.names())}")
+        return read_graph(self.graph, directed=self.directed)
+
+    def write(self, path: Path, progress: Callable[[str, float], None]) -> "Graph":
+        """Write the graph to a graph folder: numeric tables are streamed, other graphs are loaded first."""
+        from glace.io.convert import convert_tables
+        from glace.io.folder import read_folder, write_folder
+
+        tables = self._checked_tables()
+        load_first = tables is None or tables.texts or self.column or tables.are_typed()
+        if tables is not None and not load_first:
+            return convert_tables(tables.edges, path, tables.attributes, progress=progress, **self._reading())
+        write_folder(self.load(), path)
+        return read_folder(path)
+
+    def _reading(self) -> dict[str, Any]:
+        """Options of reading tables."""
+        return {
+            "directed": self.directed,
+            "nodes_without_attributes": self.nodes_without_attributes,
+            "header": not self.no_header,
+        }
+
+    def _column_kinds(self, typed: bool) -> dict[str, Any] | None:
+        """The kinds of columns given by --column; by node type if the tables are."""
+        from glace.features.pipeline import parsed_columns
+
+        if not self.column:
+            return None
+        if not typed:
+            return parsed_columns(self.column)
+        found: dict[str, list[str]] = {}
+        for each in self.column:
+            name, colon, rest = each.partition(":")
+            if not colon or "=" in name:
+                raise InputError(f"give the kind of a column of a node type as TYPE:NAME=KIND, not {each!r}")
+            found.setdefault(name, []).append(rest)
+        return {name: parsed_columns(listed) for name, listed in found.items()}
+
+    @property
+    def _dataset(self) -> str:
+        return (self.graph or "").replace("_", "-")
+
+    def _checked_tables(self) -> "Tables | None":
+        """The tables, if the graph is given by tables, after checking all options."""
+        from glace import datasets
+        from glace.io.tables import check_choices, check_policy
+
+        tables = self._tables()
+        if tables is None or not tables.are_typed():
+            check_choices(self.attributes, self.texts)
+        check_policy(self.nodes_without_attributes)
+        self._check_used(tables is not None, self._dataset in datasets.names())
+        return tables
+
+    def _tables(self) -> "Tables | None":
+        """The tables, if the graph is given by tables."""
+        from glace.io.table_file import TABLES
+
+        if (self.graph is None) == (not self.edges):
+            given = "nothing" if self.graph is None else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
+            raise InputError(f"name one graph: a dataset, a file, or --edges FILE, not {given}")
+        if self.graph is not None and not self.graph.lower().endswith(TABLES):
+            return None
+        edges = self.edges or [str(self.graph)]
+        options = (("--edges", edges), ("--attributes", self.attributes), ("--texts", self.texts))
+        return Tables(*(_by_type(listed or [], option) for option, listed in options))
+
+    def _check_used(self, is_table: bool, is_dataset: bool) -> None:
+        described = bool(self.attributes or self.texts)
+        broken = {
+            "--attributes and --texts go with a table of edges": described and not is_table,
+            "--column goes with --attributes": bool(self.column) and not self.attributes,
+            "--nodes-without-attributes goes with --attributes or --texts": self.nodes_without_attributes != "error"
+            and not described,
+            "--data-dir goes with the name of a dataset": self.data_dir is not None and not is_dataset,
+            "--no-header goes with CSV and TSV files": self.no_header and not is_table,
+        }
+        for rule in (rule for rule, is_broken in broken.items() if is_broken):
+            raise InputError(f"{rule}; leave it out")
 
 
-def write_record(path: Path, record: "Record") -> None:
-    """Write a record as the only line of a JSON file."""
-    from glace.storage.files import write_text
+class Tables(NamedTuple):
+    """Table files: one path, None, or a dict of paths by node type."""
 
-    write_text(path, record.to_json() + "\n")
+    edges: Any
+    attributes: Any
+    texts: Any
 
-
-def check_output_folder(path: Path, mark: str, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raise, before any work, if a folder, marked by a file in it, cannot be written or would replace an input."""
-    from glace.storage.files import check_folder_writable
-
-    check_folder_writable(path, mark)
-    if path.resolve() in {Path(each).resolve() for each in inputs if each is not None}:
-        raise InputError(f"cannot write {path}: it is also another file of this command; choose another name")
+    def are_typed(self) -> bool:
+        """Whether any is given by node type."""
+        return any(isinstance(each, dict) for each in self)
 
 
-Values = dict[str, Any]
-Group = tuple[Callable[..., object], Sequence[inspect.Parameter]]
-"""Options that form one object, and the function that makes the object of them."""
+def _typed(text: str) -> tuple[str, Path]:
+    """Split TYPE=FILE; the type is "" if there is none."""
+    name, equals, path = text.partition("=")
+    if equals and name and path and not Path(text).exists():
+        return name, Path(path)
+    return "", Path(text)
 
 
-def takes(**groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace parameters of a command by groups of options.
-
-    typer reads the options of a command from the signature of its function. The decorated function has, instead of each
-    parameter named here, the options of the group; the command receives the object made of their values.
-    """
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(function)
-        def command(**values: object) -> None:
-            made = {
-                name: make(**{option.name: values.pop(option.name) for option in options})
-                for name, (make, options) in groups.items()
-            }
-            function(**made, **values)
-
-        own = [each.replace(kind=each.KEYWORD_ONLY) for each in inspect.signature(function).parameters.values()]
-        required = [each for each in own if each.name not in groups and each.default is each.empty]
-        optional = [each for each in own if each.name not in groups and each.default is not each.empty]
-        grouped = [option for _, options in groups.values() for option in options]
-        parameters = [*required, *grouped, *optional]
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {each.name: each.annotation for each in parameters}
-        return command
-
-    return decorate
+def _by_type(listed: Sequence[str], option: str) -> Any:
+    """One path, None, or paths by node type."""
+    found = [_typed(each) for each in listed]
+    if not found or (len(found) == 1 and found[0][0] == ""):
+        return found[0][1] if found else None
+    names = [name for name, _ in found]
+    if "" in names:
+        raise InputError(f"{option} {listed[names.index('')]}: give several files as TYPE=FILE, with their node types")
+    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    if repeated:
+        raise InputError(f"{option} is given twice for {repeated[0]}; join the files")
+    return dict(found)
 
 
-def fields_as_options(dataclass: type[HasFields]) -> list[inspect.Parameter]:
-    """One option per field of a dataclass whose annotations typer understands."""
-    hints = get_type_hints(dataclass, include_extras=True)
-    return [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
-        for each in fields(dataclass)
-    ]
+class TrainingOptions(dict[str, Any]):
+    """The training options that were given, by name; for the others, each method has its own defaults."""
+
+    def __init__(self, **options: object) -> None:
+        given = {name: value for name, value in options.items() if value is not None}
+        super().__init__({name: number_or_word(v) if isinstance(v, str) else v for name, v in given.items()})
 
 
-def _training_option(each: "Field[Any]", stage: type[HasFields]) -> inspect.Parameter:
+def _training_option(each: "Field[object]", stage: type[HasFields]) -> inspect.Parameter:
     limits = limits_of(stage)[each.name]
     choices = f" ({', '.join(limits.choices)}{'' if limits.kind is str else ', or a number'})" if limits.choices else ""
     shown = typer.Option(
@@ -120,23 +261,25 @@ def _training_option(each: "Field[Any]", stage: type[HasFields]) -> inspect.Para
     return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _given(**options: Any) -> Values:
-    """The options that were given, as each method has its own defaults; numbers given for words become numbers."""
-    return {
-        name: number_or_word(value) if isinstance(value, str) else value
-        for name, value in options.items()
-        if value is not None
-    }
+def _source_options() -> list[inspect.Parameter]:
+    hints = get_type_hints(GraphSource, include_extras=True)
+    return [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        for each in fields(GraphSource)
+    ]
 
 
-TRAINING_OPTIONS: Group = (_given, [_training_option(each, stage) for stage in STAGES for each in fields(stage)])
-"""All training options; a command receives those that were given, as a dict."""
+OPTION_GROUPS: Mapping[object, Sequence[inspect.Parameter]] = {
+    GraphSource: _source_options(),
+    TrainingOptions: [_training_option(each, stage) for stage in STAGES for each in fields(stage)],
+}
+"""A command with a parameter of one of these types has these options instead, and receives an object made of them."""
 
 
-def named_options(given: Sequence[str]) -> Values:
+def named_options(given: Sequence[str] | None) -> dict[str, Any]:
     """Parse options given as NAME=VALUE; numbers, true and false become such values."""
-    options: Values = {}
-    for each in given:
+    options: dict[str, Any] = {}
+    for each in given or []:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise InputError(f"give an option of a method as NAME=VALUE, not {each!r}")

@@ -1,16 +1,14 @@
-"""`glace convert`: writes a graph as a folder that training maps into memory."""
+"""`glace convert`: write a graph as a folder that training maps into memory."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from glace.cli.arguments import Quiet, check_output_folder, takes
-from glace.cli.screen import Screen, in_bytes
-from glace.cli.source import SOURCE, GraphSource
+from glace.cli.arguments import GraphSource, Quiet
+from glace.cli.screen import Screen, check_outputs, in_bytes
 
 
-@takes(source=SOURCE)
 def convert(
     source: GraphSource,
     output: Annotated[Path, typer.Option("--output", "-o", help="The graph folder to write, such as NAME.graph.")],
@@ -23,10 +21,8 @@ def convert(
     from glace.io.folder import MARK, size_of
 
     screen = Screen(quiet)
-    check_output_folder(output, MARK, inputs=source.files())
+    check_outputs(output, inputs=source.files(), folder_mark=MARK)
     with screen.progress("reading") as report:
         graph = source.write(output, lambda stage, share: report(share, stage=stage))
-    screen.say(repr(graph))
-    for line in graph.cleaning_report.lines():
-        screen.say(f"  {line}")
+    screen.graph(graph)
     screen.say(f"wrote {output} ({in_bytes(size_of(output))})")

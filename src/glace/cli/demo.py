@@ -1,15 +1,17 @@
-"""`glace demo`: the whole path on the bundled graph, in a minute."""
+"""`glace demo`: training, evaluation and questions on the bundled graph, in a minute."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import Json, NJobs, Quiet, check_outputs, write_record
-from glace.cli.screen import Screen, in_words, training_listener
+from glace.cli.arguments import Json, NJobs, Quiet
+from glace.cli.screen import Screen, check_outputs, in_words, training_listener, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from glace.estimators import GLACE
     from glace.gaussian.embedding import Embedding
     from glace.graph.graph import Graph
@@ -25,50 +27,42 @@ STEPS = 1500
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for what the demo makes.")] = Path(
-        "glace-demo"
-    ),
-    random_state: Annotated[int, typer.Option(help="Decides all random draws.")] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")] = Path("glace-demo"),
+    random_state: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     n_jobs: NJobs = 1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train on the bundled graph of nouns, predict held-out links, and ask the Gaussians a few questions."""
+    """Train on the bundled graph of nouns, predict held-out edges, and show neighbours of known and new nodes."""
     import glace
     from glace.experiments.evaluation.link_prediction import attribute_prediction, link_prediction
-    from glace.records import Record, provenance
 
-    screen = Screen(quiet)
-    files = _files(output)
+    screen, files = Screen(quiet), _files(output)
     check_outputs(*files, json)
     model = glace.GLACE(max_steps=STEPS, purpose="nodes", random_state=random_state, n_jobs=n_jobs)
-    model.config()
     graph = glace.datasets.load("wordnet-nouns")
     screen.say(f"wordnet-nouns: {graph!r}")
     known, held_out = glace.hold_out(graph, TEST_SHARE, glace.Streams(random_state).numpy("demo"))
     screen.say(f"{len(held_out.edges):,} edges are held out for the test; training on the rest")
     with screen.progress("training") as report:
         model.fit(known, listener=training_listener(report))
-    screen.say("chosen for this graph by trial: " + in_words(model.selection_.options))
+    screen.say("selected by trials: " + in_words(model.selection_.options))
     ours, raw = link_prediction(model.embedding_, held_out), attribute_prediction(known, held_out)
-    screen.table(
-        ["predicting the held-out edges by", "AUC", "AP"],
-        [("Gaussians of glace", *ours), ("raw words of the definitions", *raw)],
-    )
+    rows = [("Gaussians of glace", *ours), ("raw words of the definitions", *raw)]
+    screen.table(["held-out edges predicted by", "AUC", "AP"], rows)
     _show_neighbors(model.embedding_, screen)
     _show_certainty(model.embedding_, graph, screen)
     _show_invented(model, screen)
     _write(model, graph, files, random_state, screen)
-    if json:
-        values = {"auc": ours.auc, "ap": ours.ap, "attributes_auc": raw.auc, "attributes_ap": raw.ap}
-        values["seconds"] = model.history_.seconds
-        write_record(json, Record("demo", values, provenance(dataset="wordnet-nouns", random_state=random_state)))
+    values = {"auc": ours.auc, "ap": ours.ap, "attributes_auc": raw.auc, "attributes_ap": raw.ap}
+    values["seconds"] = model.history_.seconds
+    write_record(json, "demo", values, dataset="wordnet-nouns", random_state=random_state)
 
 
 def _show_neighbors(embedding: "Embedding", screen: Screen) -> None:
     for node in KNOWN:
         found = embedding.neighbors(node, k=6)
-        screen.say(f"nearest to {node}:  " + ", ".join(str(each) for each in found.id))
+        screen.say(f"most similar to {node}:  " + ", ".join(str(each) for each in found.id))
     screen.say()
 
 
@@ -79,22 +73,22 @@ def _show_certainty(embedding: "Embedding", graph: "Graph", screen: Screen) -> N
     order = np.argsort(embedding.certainty, kind="stable")
     degrees = np.diff(graph.adjacency.indptr)
 
-    def named(nodes: Any) -> str:
+    def named(nodes: "npt.NDArray[np.int64]") -> str:
         edges = ["1 edge" if degrees[node] == 1 else f"{degrees[node]} edges" for node in nodes]
         return ", ".join(f"{embedding.ids[node]} ({count})" for node, count in zip(nodes, edges, strict=True))
 
-    screen.say(f"most certain of:   {named(order[::-1][:4])}")
-    screen.say(f"least certain of:  {named(order[:4])}")
+    screen.say(f"highest certainty:  {named(order[::-1][:4])}")
+    screen.say(f"lowest certainty:   {named(order[:4])}")
     screen.say()
 
 
 def _show_invented(model: "GLACE", screen: Screen) -> None:
     new = model.transform(INVENTED)
     rows, _ = model.embedding_.nearest_to(new, 5)
-    screen.say("new nodes, placed by their words alone:")
+    screen.say("new nodes, embedded from their text alone:")
     for text, places in zip(INVENTED, rows, strict=True):
         screen.say(f'  "{text}"')
-        screen.say("    is near " + ", ".join(str(model.embedding_.ids[place]) for place in places))
+        screen.say("    is similar to " + ", ".join(str(model.embedding_.ids[place]) for place in places))
     screen.say()
 
 
@@ -102,7 +96,7 @@ def _files(folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise InputError(f"cannot make the folder {folder}: {problem.strerror}; name another") from problem
+        raise InputError(f"cannot create the folder {folder}: {problem.strerror}; choose another") from problem
     return [folder / name for name in ("nouns.glace", "nouns.parquet", "map.png")]
 
 
@@ -114,7 +108,7 @@ def _write(model: "GLACE", graph: "Graph", files: list[Path], random_state: int,
     screen.say(f"wrote {files[0]}, {files[1]}")
     try:
         _draw(model, graph, files[2], random_state, screen)
-    except InputError as problem:  # the libraries that draw are not installed; the demo is complete without
+    except InputError as problem:  # plotting libraries are not installed; the demo is complete without the map
         screen.say(f"no map: {problem}")
 
 

@@ -1,83 +1,92 @@
-"""`glace embed`: Gaussians of nodes the model never saw."""
+"""`glace embed` and `glace export`: Gaussians of new nodes, or of all nodes of a model, as a file."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import Json, ModelFile, NJobs, NoHeader, Quiet, check_outputs, write_record
-from glace.cli.screen import Screen, file_size
+from glace.cli.arguments import AnyEmbedding, EmbeddingOutput, Json, ModelFile, NJobs, NoHeader, Quiet
+from glace.cli.screen import Screen, check_outputs, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    from glace.fitted.model import FittedModel
     from glace.gaussian.embedding import Embedding
+    from glace.queries.novelty import Novelty
 
 
 def embed(
     model: ModelFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")],
+    output: EmbeddingOutput,
     attributes: Annotated[
-        Path | None, typer.Option(help="Table of attributes: id, then the columns of the training.")
+        Path | None, typer.Option(help="Table of attributes: id, then the columns that the model was trained on.")
     ] = None,
-    texts: Annotated[Path | None, typer.Option(help="Table of texts: id, text; for a model fitted on texts.")] = None,
+    texts: Annotated[Path | None, typer.Option(help="Table of texts: id, text; for a model trained on texts.")] = None,
     node_type: Annotated[
-        str | None,
-        typer.Option(help="Type of the nodes, for a model with several node types."),
+        str | None, typer.Option(help="Type of the nodes, for a model with several node types.")
     ] = None,
     no_header: NoHeader = False,
     n_jobs: NJobs = 1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Give new nodes their Gaussian from attributes or texts alone."""
+    """Compute the Gaussians of new nodes from their attributes or texts alone."""
     from glace.fitted.model import load
     from glace.fitted.new_nodes import check_has_attributes
     from glace.gaussian.embedding_file import check_ending, write_embedding
     from glace.io.read import read_rows
-    from glace.records import Record, provenance
 
-    if (attributes is None) == (texts is None):
-        came = "neither" if texts is None else "both"
-        raise InputError(f"give --attributes FILE or --texts FILE, one of them; {came} came")
-    check_outputs(output, json, inputs=[model, attributes, texts])
-    check_ending(output)
-    fitted = load(model)
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
-    assert path is not None
+    if path is None or (attributes is not None and texts is not None):
+        raise InputError("give either --attributes FILE or --texts FILE" + (", not both" if path is not None else ""))
+    check_outputs(output, json, inputs=[model, path])
+    check_ending(output)
+    fitted, screen = load(model), Screen(quiet)
     part = fitted.node_type(node_type)
     check_has_attributes(part)
     rows = read_rows(
         path, role, header=not no_header, width=part.width, names=part.feature_names, pipeline=part.pipeline
     )
     embedding = fitted.transform(rows.values, ids=rows.ids.array, node_type=node_type, n_jobs=n_jobs)
-    screen = Screen(quiet)
     for line in filter(None, (each.line() for each in rows.counts)):
         screen.say(line)
-    novelty = _novelty(fitted, rows.values, node_type, embedding, screen)
+    novelty = fitted.novelty(rows.values, node_type) if fitted.has_novelty else None
+    if novelty is not None:
+        _warn_of_novel_nodes(embedding, novelty, screen)
     write_embedding(embedding, output)
-    screen.say(f"wrote {output}: {embedding!r} ({file_size(output)})")
-    if json:
-        values = {"nodes": len(embedding), "dimensions": embedding.mean.shape[1], "novelty": novelty}
-        values["columns"] = [asdict(each) for each in rows.counts]
-        write_record(json, Record("embed", values, provenance(model=str(model), rows=str(path))))
+    screen.wrote(output, repr(embedding))
+    values = {"nodes": len(embedding), "dimensions": embedding.mean.shape[1], "novelty": _rows(embedding, novelty)}
+    values["columns"] = [asdict(each) for each in rows.counts]
+    write_record(json, "embed", values, model=str(model), rows=str(path))
 
 
-def _novelty(
-    model: "FittedModel", rows: Any, node_type: str | None, embedding: "Embedding", screen: Screen
-) -> list[dict[str, Any]] | None:
-    """How unlike the training nodes each is, and a line about those that are; nothing from a model of old."""
-    if not model.has_novelty:
-        return None
-    found = model.novelty(rows, node_type)
-    high = found.is_high().nonzero()[0].tolist()
+def _warn_of_novel_nodes(embedding: "Embedding", novelty: "Novelty", screen: Screen) -> None:
+    high = novelty.is_high().nonzero()[0].tolist()
     if high:
-        first, verb = high[0], "is" if len(high) == 1 else "are"
-        unseen = f", {100 * found.unseen[first]:.0f} % of its attributes never seen" if found.unseen[first] else ""
+        share = 100 * novelty.unseen[high[0]]
+        unseen = f", {share:.0f} % of its attributes never seen" if share else ""
+        verb = "is" if len(high) == 1 else "are"
         screen.say(
             f"warning: {len(high):,} of {len(embedding):,} nodes {verb} unlike the training graph (first: "
-            f"{embedding.ids[first]!r}{unseen}); treat the results with caution"
+            f"{embedding.ids[high[0]]!r}{unseen}); treat the results with caution"
         )
-    columns = (embedding.ids, found.unseen.tolist(), found.rank.tolist())
-    return [{"id": node, "unseen": unseen, "rank": rank} for node, unseen, rank in zip(*columns, strict=True)]
+
+
+def _rows(embedding: "Embedding", novelty: "Novelty | None") -> list[dict[str, object]] | None:
+    if novelty is None:
+        return None
+    columns = zip(embedding.ids, novelty.unseen.tolist(), novelty.rank.tolist(), strict=True)
+    return [{"id": node, "unseen": unseen, "rank": rank} for node, unseen, rank in columns]
+
+
+def export(model: AnyEmbedding, output: EmbeddingOutput, quiet: Quiet = False) -> None:
+    """Write the Gaussians of all nodes: id, type if there are types, mean, variance."""
+    from glace.fitted.model import load_with_graph
+    from glace.gaussian.embedding_file import check_ending, write_embedding
+
+    check_outputs(output, inputs=[model])
+    check_ending(output)
+    embedding, graph = load_with_graph(model)
+    types = None if graph is None or graph.node_types is None else graph.node_types.array()
+    write_embedding(embedding, output, types)
+    Screen(quiet).wrote(output, repr(embedding))

@@ -1,18 +1,16 @@
-"""`glace evaluate`: one method on one graph, one task, one seed."""
+"""`glace evaluate`: measure one method on one graph, task and seed."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from glace.cli.arguments import Json, Quiet, check_outputs, named_options, takes, write_record
-from glace.cli.screen import Screen, in_words
-from glace.cli.source import SOURCE, GraphSource
+from glace.cli.arguments import GraphSource, Json, MethodOptions, Quiet, named_options
+from glace.cli.screen import Screen, check_outputs, in_words
 
 SHOWN = ("auc", "ap", "auc_cosine", "ap_cosine", "auc_without_reversed", "ap_without_reversed", "silhouette")
 
 
-@takes(source=SOURCE)
 def evaluate(
     source: GraphSource,
     task: Annotated[
@@ -23,23 +21,22 @@ def evaluate(
         ),
     ],
     method: Annotated[str, typer.Option(help="A method's name, such as glace, node2vec or graph2gauss.")] = "glace",
-    seed: Annotated[int, typer.Option(help="Decides on the split and on all of the method's draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the method.")] = 0,
     split: Annotated[
-        Path | None, typer.Option(help="A given split of the edges (.npz) in place of a random one.")
+        Path | None, typer.Option(help="A fixed split of the edges (.npz) instead of a random one.")
     ] = None,
     hidden_share: Annotated[
-        float | None, typer.Option(help="Share of nodes that induction hides; 0.1 if not given.")
+        float | None, typer.Option(help="Share of nodes that induction hides; default 0.1.")
     ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; may be repeated.")
-    ] = None,
+    option: MethodOptions = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Measure how good a method's embedding is at a task, on edges, nodes or labels it has not seen."""
+    """Measure the embedding of a method on a task, with edges, nodes or labels that it was not trained on."""
     from glace.experiments.tasks import Evaluation, check, evaluate
+    from glace.storage.files import write_text
 
-    wanted = Evaluation(task, method, seed, named_options(option or []), split, hidden_share)
+    wanted = Evaluation(task, method, seed, named_options(option), split, hidden_share)
     check(wanted)
     check_outputs(json, inputs=[*source.files(), split])
     graph, screen = source.load(), Screen(quiet)
@@ -47,12 +44,12 @@ def evaluate(
     record = evaluate(graph, source.name, wanted)
     _show(dict(record.values), screen)
     if json:
-        write_record(json, record)
+        write_text(json, record.to_json() + "\n")
 
 
 def _show(values: dict[str, Any], screen: Screen) -> None:
     screen.say(f"{values['task']}, {values['method']}, seed {values['seed']}")
-    screen.facts((name, values[name]) for name in SHOWN if name in values)
+    screen.facts({name: values.get(name) for name in SHOWN})
     if values.get("choice", {}).get("trials"):
         screen.say("  selected by trials: " + in_words(values["choice"]["options"]))
     if "micro_f1" in values:
@@ -65,7 +62,6 @@ def _show(values: dict[str, Any], screen: Screen) -> None:
         screen.table(["seconds", "validation AUC"], [tuple(map(float, row)) for row in values["curve"]])
     if "spread_correlation" in values:
         screen.say("  rank correlation of the variance with")
-        screen.facts(values["spread_correlation"].items())
-    memory = values["peak_rss_mb"]
-    held = "" if memory is None else f", {memory:,.0f} MB"
-    screen.say(f"  {values['seconds']:.1f} s{held}")
+        screen.facts(values["spread_correlation"])
+    memory = "" if values["peak_rss_mb"] is None else f", {values['peak_rss_mb']:,.0f} MB"
+    screen.say(f"  {values['seconds']:.1f} s{memory}")

@@ -5,18 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glace.cli.arguments import (
-    TRAINING_OPTIONS,
-    Json,
-    Quiet,
-    Values,
-    check_outputs,
-    named_options,
-    takes,
-    write_record,
-)
-from glace.cli.screen import Screen, file_size, in_bytes, in_words, training_listener
-from glace.cli.source import SOURCE, GraphSource
+from glace.cli.arguments import GraphSource, Json, MethodOptions, ModelOutput, Quiet, TrainingOptions, named_options
+from glace.cli.screen import Screen, check_outputs, in_bytes, in_words, training_listener, write_record
 from glace.config.config import STAGES, Config, RunConfig
 from glace.errors import InputError
 from glace.options import limits_of
@@ -30,11 +20,10 @@ LOW_AUC = 0.6
 """A validation AUC below this gets a warning."""
 
 
-@takes(source=SOURCE, options=TRAINING_OPTIONS)
 def fit(
     source: GraphSource,
-    options: Values,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path("model.glace"),
+    options: TrainingOptions,
+    output: ModelOutput = Path("model.glace"),
     method: Annotated[
         str,
         typer.Option(
@@ -42,10 +31,7 @@ def fit(
             "only. Or another method of `glace evaluate`, which writes an embedding instead of a model."
         ),
     ] = "glace",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of such another method. May be repeated."),
-    ] = None,
+    option: MethodOptions = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
     estimate: Annotated[bool, typer.Option("--estimate", help="Only print the expected sizes.")] = False,
@@ -56,7 +42,7 @@ def fit(
     from glace.config.config import METHODS
     from glace.fitted.model import check_model_name
 
-    screen, given = Screen(quiet), options | named_options(option or [])
+    screen, given = Screen(quiet), options | named_options(option)
     if method not in METHODS:
         if resume or estimate:
             known = ", ".join(METHODS)
@@ -74,20 +60,18 @@ def fit(
     check_outputs(output, json, inputs=source.files())
     check_model_name(output)
     found = source.load()
-    screen.say(repr(found))
-    for line in found.cleaning_report.lines():
-        screen.say(f"  {line}")
+    screen.graph(found)
     if estimate:
         _estimate(config, method, found, screen, json)
         return
     model = _train(config, method, found, output, resume, checkpoint_seconds, screen)
     model.save(output)
     _checkpoint_of(output).unlink(missing_ok=True)
-    values = _result(model)
+    values = {"nodes": found.num_nodes, "edges": found.num_edges, **_result(model)}
     _show(model, values, screen, "peak memory, mapped pages included" if found.mapped else "peak memory")
-    screen.say(f"wrote {output} ({file_size(output)})")
-    if json:
-        write_record(json, _record(model, found, source.name, values))
+    screen.wrote(output)
+    facts = {"dataset": source.name, "method": model.method, "options": model.config.to_dict()}
+    write_record(json, "fit", values, found, **facts)
 
 
 def _fit_other_method(
@@ -97,7 +81,7 @@ def _fit_other_method(
 
     from glace.experiments.tasks import make
     from glace.gaussian.embedding_file import check_ending, write_embedding
-    from glace.records import Record, peak_rss_mb, provenance
+    from glace.records import peak_rss_mb
     from glace.rng import Streams
 
     streams = Streams(RunConfig(random_state=options.pop("random_state", 0)).random_state)
@@ -107,12 +91,12 @@ def _fit_other_method(
     screen.say(repr(graph))
     began = perf_counter()
     embedding = made.embed(graph, streams)
-    values = {"seconds": round(perf_counter() - began, 2), "peak_rss_mb": peak_rss_mb()}
+    seconds = round(perf_counter() - began, 2)
     write_embedding(embedding, output)
-    screen.say(f"{embedding!r} in {values['seconds']} s; wrote {output} ({file_size(output)})")
-    if json:
-        facts = provenance(dataset=source.name, data=graph.fingerprint(), method=name, options=options)
-        write_record(json, Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts))
+    screen.say(f"{embedding!r} in {seconds} s")
+    screen.wrote(output)
+    values = {"nodes": graph.num_nodes, "edges": graph.num_edges, "seconds": seconds, "peak_rss_mb": peak_rss_mb()}
+    write_record(json, "fit", values, graph, dataset=source.name, method=name, options=options)
 
 
 def _train(
@@ -188,21 +172,12 @@ def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: st
     facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{early}{trials}"
     if values["peak_rss_mb"] is not None:
         facts[peak] = in_bytes(values["peak_rss_mb"] * 1e6)
-    screen.facts(facts.items())
-
-
-def _record(model: "FittedModel", graph: "Graph", name: str, values: dict[str, Any]) -> Any:
-    from glace.records import Record, provenance
-
-    facts = provenance(dataset=name, data=graph.fingerprint(), method=model.method, options=model.config.to_dict())
-    return Record("fit", {"nodes": graph.num_nodes, "edges": graph.num_edges, **values}, facts)
+    screen.facts(facts)
 
 
 def _estimate(config: Config, method: str, graph: "Graph", screen: Screen, json: Path | None) -> None:
-    from glace.records import Record, provenance
     from glace.training.estimate import estimate
 
     sizes = estimate(graph, config, method)
-    screen.facts((name, in_bytes(size)) for name, size in sizes.items())
-    if json:
-        write_record(json, Record("estimate", {"bytes": sizes}, provenance(options=config.to_dict())))
+    screen.facts({name: in_bytes(size) for name, size in sizes.items()})
+    write_record(json, "estimate", {"bytes": sizes}, options=config.to_dict())

@@ -1,11 +1,10 @@
-"""`glace info`: what a graph is made of, or a model."""
+"""`glace info`: facts about a graph or a model file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from glace.cli.arguments import Json, Quiet, check_outputs, takes, write_record
-from glace.cli.screen import Screen
-from glace.cli.source import SOURCE, GraphSource
+from glace.cli.arguments import GraphSource, Json, Quiet
+from glace.cli.screen import Screen, check_outputs, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,11 +15,8 @@ if TYPE_CHECKING:
 MODEL = ".glace"
 
 
-@takes(source=SOURCE)
 def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
-    """Show the size of a graph and what was found in it; or, of a model file (.glace), what it was fitted on."""
-    from glace.records import Record, provenance
-
+    """Show the size of a graph and what was found while reading it, or the facts about a model file (.glace)."""
     check_outputs(json, inputs=source.files())
     screen = Screen(quiet)
     if source.graph is not None and source.graph.lower().endswith(MODEL):
@@ -29,39 +25,36 @@ def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
     found = source.load()
     facts = graph_facts(found)
     screen.say(source.name)
-    screen.facts((name, value) for name, value in facts.items() if value is not None)
+    screen.facts(facts)
     for line in found.cleaning_report.lines():
         screen.say(f"  {line}")
-    if json:
-        write_record(json, Record("info", facts, provenance(data=found.fingerprint())))
+    write_record(json, "info", facts, found)
 
 
 def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
     from glace.fitted.model import load
-    from glace.records import Record, provenance
 
     assert source.graph is not None
     if source != GraphSource(graph=source.graph):
-        raise InputError(f"{source.graph} is a model, and only graphs have options; leave them out")
+        raise InputError(f"{source.graph} is a model file, and these options apply to graphs; leave them out")
     model = load(source.graph)
     facts = model_facts(model)
-    pipeline = [
-        (f"{part.name}:{name}" if part.name else name, what)
+    pipeline = {
+        f"{part.name}:{name}" if part.name else name: description
         for part in model.node_types
         if part.pipeline is not None
-        for name, what in part.pipeline.lines()
-    ]
+        for name, description in part.pipeline.lines()
+    }
     screen.say(source.name)
-    screen.facts((name, value) for name, value in facts.items() if value is not None)
+    screen.facts(facts)
     if pipeline:
-        screen.say("pipeline of the attributes, column by column:")
+        screen.say("feature pipeline, by column:")
         screen.facts(pipeline)
-    if json:
-        write_record(json, Record("info", {**facts, "pipeline": dict(pipeline)}, provenance(model=source.graph)))
+    write_record(json, "info", {**facts, "pipeline": pipeline}, model=source.graph)
 
 
-def model_facts(model: "FittedModel") -> dict[str, Any]:
-    """The figures of a model, by name."""
+def model_facts(model: "FittedModel") -> dict[str, object]:
+    """The facts about a model, by name."""
     best = model.history.best
     return {
         "method": model.method,
@@ -70,19 +63,13 @@ def model_facts(model: "FittedModel") -> dict[str, Any]:
         "dissimilarity": model.embedding.dissimilarity,
         "direction": "directed" if model.directed else "undirected",
         "encoder": model.config.model.encoder,
-        **_attributes(model),
+        **{f"attributes of {each.name}" if each.name else "attributes": each.width or 0 for each in model.node_types},
         "validation_auc": None if best is None else best.auc,
     }
 
 
-def _attributes(model: "FittedModel") -> dict[str, Any]:
-    if model.node_types[0].name == "":
-        return {"attributes": model.n_features or 0}
-    return {f"attributes of {part.name}": part.width or 0 for part in model.node_types}
-
-
-def graph_facts(graph: "Graph") -> dict[str, Any]:
-    """The figures of a graph, by name."""
+def graph_facts(graph: "Graph") -> dict[str, object]:
+    """The facts about a graph, by name."""
     import numpy as np
 
     degrees = np.diff(graph.adjacency.indptr)
@@ -95,7 +82,7 @@ def graph_facts(graph: "Graph") -> dict[str, Any]:
         "direction": "directed" if graph.directed else "undirected",
         "attributes": graph.num_attributes if graph.has_attributes else 0,
         "attributes_are": parts[0].storage if graph.has_attributes and not by_type else None,
-        "nonzeros_a_row": None if entries is None else float(entries / max(graph.num_nodes, 1)),
+        "nonzeros_per_row": None if entries is None else float(entries / max(graph.num_nodes, 1)),
         "labels": len(graph.labels.names) if graph.labels else None,
         "node_types": len(graph.node_types.names) if graph.node_types else None,
         **by_type,

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import Json, K, ModelFile, NoHeader, Quiet, check_outputs, write_record
-from glace.cli.score import check_table_name, show_pairs
-from glace.cli.screen import Screen
+from glace.cli.arguments import Json, K, ModelFile, NoHeader, Quiet, TableOutput
+from glace.cli.screen import Screen, check_ending, check_outputs, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,9 +29,7 @@ def links(
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Search with an index (extra `search`): faster, misses a few.")
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write all edges to this .csv or .parquet file.")
-    ] = None,
+    output: TableOutput = None,
     no_header: NoHeader = False,
     json: Json = None,
     quiet: Quiet = False,
@@ -43,10 +40,9 @@ def links(
     Probabilities are calibrated on held-out edges, for a population with as many edges as non-edges.
     """
     from glace.fitted.model import load
-    from glace.records import Record, provenance
 
     check_outputs(output, json, inputs=[model, edges])
-    check_table_name(output)
+    check_ending(output, ".csv", ".parquet")
     screen, fitted = Screen(quiet), load(model)
     known = None if edges is None else _known(fitted, edges, no_header)
     if known is None and fitted.graph is None:
@@ -61,15 +57,14 @@ def links(
             progress=report,
         )
     calibration = fitted.calibration
-    show_pairs(found.to_arrow(), output, screen, "edges")
+    screen.pairs(found.to_arrow(), output, "edges")
     if calibration is not None:
         screen.say(
             f"on {calibration.pairs:,} held-out pairs, half of them edges, the calibration error of the probabilities "
             f"is {calibration.error:.3f} (Brier score {calibration.brier:.3f})"
         )
-    if json:
-        values = {"links": found.rows(), "calibration": calibration and calibration.to_json()}
-        write_record(json, Record("links", values, provenance(model=str(model))))
+    values = {"links": found.rows(), "calibration": calibration and calibration.to_json()}
+    write_record(json, "links", values, model=str(model))
 
 
 def _known(model: "FittedModel", path: Path, no_header: bool) -> "Graph":

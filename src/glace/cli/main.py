@@ -1,9 +1,11 @@
 """The entry point: the verbs, and how errors become messages and exit codes."""
 
+import functools
+import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -15,17 +17,16 @@ from glace.cli import (
     demo,
     embed,
     evaluate,
-    export,
     fit,
     info,
     links,
     neighbors,
-    report,
     reproduce,
     score,
     serve,
     update,
 )
+from glace.cli.arguments import OPTION_GROUPS
 from glace.errors import GlaceError, InputError, TooLarge, TrainingDiverged
 
 # One line per paragraph, because typer keeps all line breaks of a help text.
@@ -39,22 +40,6 @@ HELP = (
 )
 
 app = typer.Typer(name="glace", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.command("info")(info.info)
-app.command("convert")(convert.convert)
-app.command("fit")(fit.fit)
-app.command("update")(update.update)
-app.command("embed")(embed.embed)
-app.command("neighbors")(neighbors.neighbors)
-app.command("links")(links.links)
-app.command("score")(score.score)
-app.command("serve")(serve.serve)
-app.command("explore")(serve.explore)
-app.command("export")(export.export)
-app.add_typer(datasets.app, name="datasets")
-app.command("demo")(demo.demo)
-app.command("evaluate")(evaluate.evaluate)
-app.command("reproduce")(reproduce.reproduce)
-app.command("report")(report.report)
 
 
 def _version(wanted: bool) -> None:
@@ -70,6 +55,53 @@ def options(
     ] = False,
 ) -> None:
     """Options before the verb; HELP is the help text."""
+
+
+def with_option_groups(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that has the options of a group in place of each parameter with the type of the group.
+
+    typer reads the options of a command from the signature of its function.
+    """
+    own = [each.replace(kind=each.KEYWORD_ONLY) for each in inspect.signature(verb).parameters.values()]
+    groups = {each.name: each.annotation for each in own if each.annotation in OPTION_GROUPS}
+
+    @functools.wraps(verb)
+    def command(**values: object) -> None:
+        made = {
+            name: group(**{option.name: values.pop(option.name) for option in OPTION_GROUPS[group]})
+            for name, group in groups.items()
+        }
+        verb(**made, **values)
+
+    single = [each for each in own if each.name not in groups]
+    required = [each for each in single if each.default is each.empty]
+    grouped = [option for group in groups.values() for option in OPTION_GROUPS[group]]
+    parameters = [*required, *grouped, *(each for each in single if each not in required)]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+VERBS: tuple[Callable[..., None], ...] = (
+    info.info,
+    convert.convert,
+    fit.fit,
+    update.update,
+    embed.embed,
+    neighbors.neighbors,
+    links.links,
+    score.score,
+    serve.serve,
+    serve.explore,
+    embed.export,
+    demo.demo,
+    evaluate.evaluate,
+    reproduce.reproduce,
+    reproduce.report,
+)
+for verb in VERBS:
+    app.command()(with_option_groups(verb))
+app.add_typer(datasets.app, name="datasets")
 
 
 def main() -> None:

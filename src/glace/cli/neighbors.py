@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import AnyEmbedding, Json, K, Quiet, check_outputs, write_record
-from glace.cli.screen import Screen
+from glace.cli.arguments import AnyEmbedding, Json, K, Quiet
+from glace.cli.screen import Screen, check_outputs, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,12 +25,10 @@ def neighbors(
     ] = None,
     k: K = 10,
     by: Annotated[
-        str,
-        typer.Option(help="Rank nodes as targets of an `edge`, or by `similarity`; the same for first order."),
+        str, typer.Option(help="Rank nodes as targets of an `edge`, or by `similarity`; the same for first order.")
     ] = "edge",
     measure: Annotated[
-        str | None,
-        typer.Option(help="kl, symmetric_kl, wasserstein2 or dot instead of the measure of the training."),
+        str | None, typer.Option(help="kl, symmetric_kl, wasserstein2 or dot instead of the measure of the training.")
     ] = None,
     exclude_known: Annotated[
         bool, typer.Option("--exclude-known", help="Leave out nodes that NODE already has an edge to.")
@@ -43,7 +41,6 @@ def neighbors(
     """Show the nodes most similar to a node, or to each of some new nodes, by exact search."""
     from glace.fitted.model import load_with_graph
     from glace.queries.neighbors import neighbors
-    from glace.records import Record, provenance
 
     if (node is None) == (of is None):
         raise InputError("give either the id of a node, or --of FILE with new nodes")
@@ -63,8 +60,7 @@ def neighbors(
     columns = [name for name in found.columns() if name in SHOWN and (name != "query" or of is not None)]
     rows = [[str(row[name]) if name in ("query", "id") else row[name] for name in columns] for row in found.rows()]
     Screen(quiet).table(columns, rows)
-    if json:
-        write_record(json, Record("neighbors", {"neighbors": found.rows()}, provenance(model=str(model))))
+    write_record(json, "neighbors", {"neighbors": found.rows()}, model=str(model))
 
 
 def _new_nodes(embedding: "Embedding", model: Path, of: Path) -> "Embedding":

@@ -1,4 +1,4 @@
-"""`glace reproduce`: the paper's tables and figures, measured here."""
+"""`glace reproduce` and `glace report`: measure the paper's tables and figures, and draw them from records."""
 
 import math
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glace.cli.arguments import DataDir, Quiet
-from glace.cli.screen import Screen, download_listener, file_size
-from glace.errors import InputError
+from glace.cli.screen import Screen, download_listener
+from glace.errors import GlaceError, InputError
 
 if TYPE_CHECKING:
     from glace.experiments.run import FinishedRun, Run
@@ -25,29 +25,29 @@ def reproduce(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for records and report.")
     ] = Path("results"),
-    datasets: Annotated[str | None, typer.Option(help="Names with commas between; by default the paper's.")] = None,
-    methods: Annotated[str | None, typer.Option(help="Names with commas between; by default all.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Runs of each kind, with seeds 0, 1, ...")] = None,
-    limit: Annotated[float, typer.Option(metavar="HOURS", help="Most time for one run; the paper's is 5.")] = 5.0,
-    split: Annotated[
-        Path | None, typer.Option(help="A given split of the edges (.npz); goes with one dataset.")
+    datasets: Annotated[
+        str | None, typer.Option(help="Names, separated by commas; by default those of the paper.")
     ] = None,
+    methods: Annotated[str | None, typer.Option(help="Names, separated by commas; by default all.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of runs of each kind, with the seeds 0, 1, ...")] = None,
+    limit: Annotated[float, typer.Option(metavar="HOURS", help="Time limit of one run, in the paper 5.")] = 5.0,
+    split: Annotated[Path | None, typer.Option(help="A fixed split of the edges (.npz) of one dataset.")] = None,
     parallel_runs: Annotated[
         int, typer.Option(help="Runs at the same time. Running times are comparable only with 1.")
     ] = 1,
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
-    """Measure the paper's tables and figures, ours beside theirs; an interrupted grid goes on where it was."""
+    """Measure the paper's tables and figures and compare with it; an interrupted command continues where it stopped."""
     from glace.experiments.report.write import write_report
     from glace.experiments.run import EXPERIMENTS, GridOptions, check_folder, run_grid, runs
 
     screen = Screen(quiet)
     names = list(EXPERIMENTS) if not what or what == ["all"] else what
-    grid = runs(names, _listed("--datasets", datasets), _listed("--methods", methods), seeds, split)
+    grid = runs(names, _listed("datasets", datasets), _listed("methods", methods), seeds, split)
     _check_numbers(limit, parallel_runs, split, grid)
     check_folder(output)
-    _check_at_hand(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
+    _get_missing(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
     with screen.progress("runs") as report:
 
         def listener(finished: "FinishedRun") -> None:
@@ -56,15 +56,32 @@ def reproduce(
 
         run_grid(grid, GridOptions(output, data_dir, limit * 3600, parallel_runs), listener)
     for path in (path for path in write_report(output) if path.suffix != ".png"):
-        screen.say(f"wrote {path} ({file_size(path)})")
+        screen.wrote(path)
 
 
-def _listed(flag: str, names: str | None) -> list[str] | None:
+def report(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder with the records.jsonl (or .jsonl.xz) of `glace reproduce`."),
+    ],
+    quiet: Quiet = False,
+) -> None:
+    """Draw the records of a folder as report.md with plots/*.png, and as one file report.html; runs nothing."""
+    from glace.experiments.report.write import write_report
+
+    files, screen = write_report(folder), Screen(quiet)
+    pictures = sum(path.suffix == ".png" for path in files)
+    for path in files[pictures:]:
+        screen.wrote(path)
+    screen.say(f"wrote {pictures} pictures to {folder / 'plots'}")
+
+
+def _listed(option: str, names: str | None) -> list[str] | None:
     if names is None:
         return None
     listed = [name.strip() for name in names.split(",") if name.strip()]
     if not listed:
-        raise InputError(f"{flag} needs names with commas between them, not {names!r}; leave it out for all")
+        raise InputError(f"must be names, separated by commas, not {names!r}; leave it out for all", option)
     return listed
 
 
@@ -74,14 +91,13 @@ def _check_numbers(limit: float, parallel_runs: int, split: Path | None, grid: "
     if parallel_runs < 1:
         raise InputError(f"must be at least 1, not {parallel_runs}", option="parallel_runs")
     if split is not None and len({run.dataset for run in grid}) != 1:
-        raise InputError("--split is a split of one graph; name that one with --datasets")
+        raise InputError("applies to one dataset; name it with --datasets", option="split")
 
 
-def _check_at_hand(names: list[str], data_dir: Path | None, screen: Screen) -> None:
-    """Get what is missing, or raise before anything runs and say for every dataset how to get it."""
+def _get_missing(names: list[str], data_dir: Path | None, screen: Screen) -> None:
+    """Download missing datasets, or raise before any run and say how to get each of them."""
     from glace import datasets
     from glace.datasets.registry import stored
-    from glace.errors import GlaceError
 
     problems = []
     for name in names:
@@ -95,9 +111,8 @@ def _check_at_hand(names: list[str], data_dir: Path | None, screen: Screen) -> N
             problems.append(f"{name}: {problem}")
     if problems:
         raise InputError(
-            f"{len(problems)} of {len(names)} datasets are not at hand and cannot be got from here. "
-            + " | ".join(problems)
-            + " | Put the files into the folder of --data-dir, or try the bundled graph: --datasets wordnet-nouns"
+            f"{len(problems)} of {len(names)} datasets are missing and cannot be downloaded. {' | '.join(problems)} | "
+            "Put the files into the folder of --data-dir, or use the bundled graph: --datasets wordnet-nouns"
         )
 
 
@@ -108,6 +123,6 @@ def _line(finished: "FinishedRun") -> str:
         "micro-F1 at 10 %": (record.get("micro_f1") or {}).get("0.1"),
         "silhouette": record.get("silhouette"),
     }
-    said = "".join(f"  {name} {value:.4f}" for name, value in figures.items() if value is not None)
-    ending = said if record["status"] == "done" else f"  {record['status']}: {record['reason']}"
+    shown = "".join(f"  {name} {value:.4f}" for name, value in figures.items() if value is not None)
+    ending = shown if record["status"] == "done" else f"  {record['status']}: {record['reason']}"
     return f"{finished.run.text()}{ending}  ({record['seconds']:.0f} s)"

@@ -1,14 +1,21 @@
-"""Output of the command line: lines, tables and a progress bar; nothing with --quiet."""
+"""Output of the command line: text and progress on the screen, and files with results."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from glace.errors import InputError
+
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import Console
 
     from glace.fitted.state import Listener, Progress
+    from glace.graph.graph import Graph
+
+SHOWN = 20
+"""Rows of a long table that are printed."""
 
 
 class Report(Protocol):
@@ -43,12 +50,32 @@ class Screen:
             table.add_row(*row)
         self.console.print(table, markup=False)
 
-    def facts(self, facts: Iterable[tuple[str, object]]) -> None:
-        """Print names and values, one per line."""
-        pairs = list(facts)
-        width = max((len(name) for name, _ in pairs), default=0)
-        for name, value in pairs:
+    def facts(self, facts: Mapping[str, object]) -> None:
+        """Print names and values, one per line, without those that are None."""
+        known = {name: value for name, value in facts.items() if value is not None}
+        width = max(map(len, known), default=0)
+        for name, value in known.items():
             self.say(f"  {name.replace('_', ' '):<{width}}  {_cell(value)}")
+
+    def graph(self, graph: "Graph") -> None:
+        """Print the size of a graph and what was changed or found while it was read."""
+        self.say(repr(graph))
+        for line in graph.cleaning_report.lines():
+            self.say(f"  {line}")
+
+    def wrote(self, path: Path, what: str = "") -> None:
+        """Print the name and size of a file that was written, and what it is."""
+        self.say(f"wrote {path}{what and ': '}{what} ({in_bytes(path.stat().st_size)})")
+
+    def pairs(self, table: "pa.Table", output: Path | None, noun: str) -> None:
+        """Print the first rows of a table that starts with two ids, and write all rows to the output, if given."""
+        rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
+        self.table(table.column_names, [(str(source), str(target), *rest) for source, target, *rest in rows])
+        if len(table) > SHOWN:
+            self.say(f"... {len(table):,} {noun} in all" + ("" if output else "; -o FILE writes them"))
+        if output:
+            _write_table(table, output)
+            self.say(f"wrote {output}")
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Report]:
@@ -102,9 +129,53 @@ def _console(quiet: bool) -> "Console":
     return Patient(quiet=quiet, highlight=False, soft_wrap=True, emoji=False)  # n:dog is an id, not an emoji
 
 
-def file_size(path: str | Path) -> str:
-    """The size of a file, such as 1.2 MB."""
-    return in_bytes(Path(path).stat().st_size)
+def check_outputs(
+    *outputs: Path | None, inputs: Iterable[str | Path | None] = (), folder_mark: str | None = None
+) -> None:
+    """Raise, before any work, if an output cannot be written or would replace an input.
+
+    Outputs are files, or, with `folder_mark`, folders that contain a file of this name.
+    """
+    from glace.storage.files import check_folder_writable, check_writable
+
+    taken = {Path(path).resolve() for path in inputs if path is not None}
+    for path in (path for path in outputs if path is not None):
+        if folder_mark is None:
+            check_writable(path)
+        else:
+            check_folder_writable(path, folder_mark)
+        if path.resolve() in taken:
+            raise InputError(f"cannot write {path}: it is also another file of this command; choose another name")
+        taken.add(path.resolve())
+
+
+def check_ending(output: Path | None, *endings: str) -> None:
+    """Raise unless the name of the output, if given, has one of these endings."""
+    if output is not None and output.suffix not in endings:
+        raise InputError(f"cannot write {output}: its name must end in {' or '.join(endings)}")
+
+
+def write_record(
+    path: Path | None, kind: str, values: Mapping[str, object], graph: "Graph | None" = None, **facts: object
+) -> None:
+    """Write a record of results as the only line of a JSON file, if a path is given."""
+    from glace.records import Record, provenance
+    from glace.storage.files import write_text
+
+    if path is not None:
+        data = {} if graph is None else {"data": graph.fingerprint()}
+        write_text(path, Record(kind, values, provenance(**facts, **data)).to_json() + "\n")
+
+
+def _write_table(table: "pa.Table", output: Path) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from glace.storage.files import replacing
+
+    write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table
+    with replacing(output) as temporary:
+        write(table, temporary)
 
 
 def in_bytes(count: float) -> str:

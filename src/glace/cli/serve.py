@@ -1,4 +1,4 @@
-"""`glace serve` and `glace explore`: answers over HTTP, and a page."""
+"""`glace serve` and `glace explore`: an HTTP server that answers questions, and a page with a map of the nodes."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import ModelFile, NJobs, Quiet, check_outputs
-from glace.cli.screen import Screen, file_size
+from glace.cli.arguments import ModelFile, NJobs, Quiet
+from glace.cli.screen import Screen, check_ending, check_outputs
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from glace.server.map import Positions
 
 Host = Annotated[
-    str,
-    typer.Option(help="Address to listen on; others than this machine reach 0.0.0.0, without a password."),
+    str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines connect, without a password.")
 ]
-Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes any that is free.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 for any free port.")]
 LOOPBACK = "127.0.0.1"
 
 
@@ -26,10 +25,9 @@ def serve(
     model: ModelFile,
     host: Host = LOOPBACK,
     port: Port = 8765,
-    workers: Annotated[int, typer.Option(help="Processes; they share the Gaussians.")] = 1,
+    workers: Annotated[int, typer.Option(help="Number of processes; they share the memory of the Gaussians.")] = 1,
     allow: Annotated[
-        list[str] | None,
-        typer.Option(help="A further name by which the server may be called; may be repeated."),
+        list[str] | None, typer.Option(help="Another host name that requests may use. May be repeated.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -38,7 +36,7 @@ def serve(
     from glace.server.run import listening, serve
 
     if workers < 1:
-        raise InputError(f"--workers must be at least 1, not {workers}")
+        raise InputError(f"must be at least 1, not {workers}", option="workers")
     hosts = _hosts(host, allow)
     screen, fitted = Screen(quiet), load(model)
     with listening(host, port) as opened:
@@ -51,17 +49,19 @@ def serve(
 
 def explore(
     model: ModelFile,
-    layout: Annotated[str, typer.Option(help="The map: `tsne` keeps neighbours together, `pca` distances.")] = "tsne",
+    layout: Annotated[
+        str, typer.Option(help="The layout of the map: `tsne` preserves neighbourhoods, `pca` distances.")
+    ] = "tsne",
     export: Annotated[
-        Path | None, typer.Option(help="Write the page to this .html file, which needs no server, and stop.")
+        Path | None, typer.Option(help="Write the page to this .html file, which needs no server, and exit.")
     ] = None,
     host: Host = LOOPBACK,
     port: Port = 8765,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
     n_jobs: NJobs = 1,
     quiet: Quiet = False,
 ) -> None:
-    """Open a page with the map of all nodes: search, click, see neighbours, likely links and certainty."""
+    """Open a page with a map of all nodes, their neighbours, likely links and certainty."""
     import functools
     import webbrowser
 
@@ -71,16 +71,15 @@ def explore(
     from glace.server.run import listening, serve
 
     check_outputs(export, inputs=[model])
-    if export is not None and export.suffix != ".html":
-        raise InputError(f"cannot write {export}: its name must end in .html")
+    check_ending(export, ".html")
     screen, fitted = Screen(quiet), load(model)
-    page.part("plotly.js")  # what is missing should be said before the map is made
+    page.part("plotly.js")  # raises if plotly is missing, before the slow map is made
     if export is not None:
         from glace.server.app import map_values
 
         answers = Answers(fitted)
         page.export(answers, map_values(answers, _map(fitted, model, layout, n_jobs, screen)), export)
-        screen.say(f"wrote {export} ({file_size(export)})")
+        screen.wrote(export)
         return
     with listening(host, port) as opened:
         address = _address(host, opened.getsockname()[1]) + "/"
@@ -96,10 +95,10 @@ def _address(host: str, port: int) -> str:
 
 
 def _hosts(host: str, allowed: list[str] | None) -> list[str]:
-    """The names a request may call the server by; any, where it listens on all addresses."""
+    """The host names that requests may use; any name if the server listens on all addresses."""
     for name in allowed or []:
         if not re.fullmatch(r"(\*\.)?[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]", name):
-            raise InputError(f"--allow must be the name of a host, such as my.host or *.my.host, not {name!r}")
+            raise InputError(f"must be a host name, such as my.host or *.my.host, not {name!r}", option="allow")
     anyone = host in ("0.0.0.0", "::")
     return ["*"] if anyone and not allowed else [host, f"[{host}]", "localhost", LOOPBACK, *(allowed or [])]
 

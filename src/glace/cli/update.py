@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glace.cli.arguments import Json, NJobs, Quiet, check_outputs, takes, write_record
-from glace.cli.screen import Screen, file_size, training_listener
-from glace.cli.source import SOURCE, GraphSource
+from glace.cli.arguments import GraphSource, Json, ModelOutput, NJobs, Quiet
+from glace.cli.screen import Screen, check_outputs, training_listener, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,11 +15,10 @@ if TYPE_CHECKING:
     from glace.fitted.model import FittedModel
 
 
-@takes(source=SOURCE)
 def update(
     source: GraphSource,
     model: Annotated[Path, typer.Option(help="The model file to start from; it is not changed.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    output: ModelOutput,
     drift_penalty: Annotated[float, typer.Option(help="Weight of the penalty on moving old nodes; 0 is none.")] = 0.1,
     max_steps: Annotated[int | None, typer.Option(help="Training steps; by default a tenth of those of a fit.")] = None,
     n_jobs: NJobs = 1,
@@ -32,7 +30,6 @@ def update(
     Give the whole graph: nodes that are no longer in it are removed from the model.
     """
     from glace.fitted.model import check_model_name, load
-    from glace.records import Record, provenance
     from glace.training.update import compare
     from glace.training.update import update as update_model
 
@@ -40,9 +37,7 @@ def update(
     check_model_name(output)
     screen, fitted = Screen(quiet), load(model)
     graph = source.load(_pipelines(source, fitted))
-    screen.say(repr(graph))
-    for line in graph.cleaning_report.lines():
-        screen.say(f"  {line}")
+    screen.graph(graph)
     with screen.progress("training") as report:
         updated = update_model(
             fitted,
@@ -56,19 +51,17 @@ def update(
     found = compare(fitted, updated)
     screen.facts(
         {
-            "new nodes": f"{found.new_nodes:,}"
-            + (f"; removed: {found.removed_nodes:,}" if found.removed_nodes else ""),
+            "new nodes": found.new_nodes,
+            "removed nodes": found.removed_nodes or None,
             "new attributes": found.new_attributes,
             "old nodes": f"kept {100 * found.kept_neighbors:.0f} % of their ten nearest neighbours; moved by "
             f"{found.drift_median:.2f} (median), {found.drift_90:.2f} (90th percentile)",
             "training": f"{updated.history.step:,} steps in {updated.history.seconds:.1f} s",
-        }.items()
+        }
     )
-    screen.say(f"wrote {output} ({file_size(output)})")
-    if json:
-        facts = provenance(dataset=source.name, data=graph.fingerprint(), model=str(model))
-        values = {**asdict(found), "steps": updated.history.step, "seconds": round(updated.history.seconds, 2)}
-        write_record(json, Record("update", values, facts))
+    screen.wrote(output)
+    values = {**asdict(found), "steps": updated.history.step, "seconds": round(updated.history.seconds, 2)}
+    write_record(json, "update", values, graph, dataset=source.name, model=str(model))
 
 
 def _pipelines(source: GraphSource, model: "FittedModel") -> "FeaturePipeline | dict[str, FeaturePipeline] | None":

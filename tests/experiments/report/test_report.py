@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from glace.cli.report import report
+from glace.cli.reproduce import report
 from glace.errors import InputError
 from glace.experiments.report.curves import mean_curve, paired_p, seconds_to
 from glace.experiments.report.document import document_html, document_markdown
