@@ -108,7 +108,7 @@ class GraphSource:
         from glace import datasets
         from glace.io.read import read_graph, read_tables
 
-        tables = self._checked_tables()
+        tables = self._tables()
         if tables is not None:
             columns = self._column_kinds(isinstance(tables.attributes, dict))
             if isinstance(pipeline, dict):
@@ -132,7 +132,7 @@ class GraphSource:
         from glace.io.convert import convert_tables
         from glace.io.folder import read_folder, write_folder
 
-        tables = self._checked_tables()
+        tables = self._tables()
         load_first = tables is None or tables.texts or self.column or tables.are_typed()
         if tables is not None and not load_first:
             return convert_tables(tables.edges, path, tables.attributes, progress=progress, **self._reading())
@@ -167,32 +167,22 @@ class GraphSource:
     def _dataset(self) -> str:
         return (self.graph or "").replace("_", "-")
 
-    def _checked_tables(self) -> "Tables | None":
-        """The tables, if the graph is given by tables, after checking all options."""
-        from glace import datasets
-        from glace.io.tables import check_choices, check_policy
-
-        tables = self._tables()
-        if tables is None or not tables.are_typed():
-            check_choices(self.attributes, self.texts)
-        check_policy(self.nodes_without_attributes)
-        self._check_used(tables is not None, self._dataset in datasets.names())
-        return tables
-
     def _tables(self) -> "Tables | None":
-        """The tables, if the graph is given by tables."""
+        """The tables, if the graph is given by tables; raise if an option does not apply to the graph."""
+        from glace import datasets
         from glace.io.table_file import TABLES
 
         if (self.graph is None) == (not self.edges):
             given = "nothing" if self.graph is None else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
             raise InputError(f"name one graph: a dataset, a file, or --edges FILE, not {given}")
-        if self.graph is not None and not self.graph.lower().endswith(TABLES):
+        is_table = self.graph is None or self.graph.lower().endswith(TABLES)
+        self._check_applicable(is_table, self._dataset in datasets.names())
+        if not is_table:
             return None
-        edges = self.edges or [str(self.graph)]
-        options = (("--edges", edges), ("--attributes", self.attributes), ("--texts", self.texts))
-        return Tables(*(_by_type(listed or [], option) for option, listed in options))
+        edges = _by_type(self.edges or [str(self.graph)], "--edges")
+        return Tables(edges, _by_type(self.attributes, "--attributes"), _by_type(self.texts, "--texts"))
 
-    def _check_used(self, is_table: bool, is_dataset: bool) -> None:
+    def _check_applicable(self, is_table: bool, is_dataset: bool) -> None:
         described = bool(self.attributes or self.texts)
         broken = {
             "--attributes and --texts go with a table of edges": described and not is_table,
@@ -226,8 +216,9 @@ def _typed(text: str) -> tuple[str, Path]:
     return "", Path(text)
 
 
-def _by_type(listed: Sequence[str], option: str) -> Any:
+def _by_type(listed: Sequence[str] | None, option: str) -> Any:
     """One path, None, or paths by node type."""
+    listed = listed or []
     found = [_typed(each) for each in listed]
     if not found or (len(found) == 1 and found[0][0] == ""):
         return found[0][1] if found else None
