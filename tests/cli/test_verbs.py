@@ -75,7 +75,7 @@ def test_help_without_a_verb(glace, arguments):
 def test_help_of_fit_shows_every_option_and_default(glace, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shown = glace("fit", "--help")
-    assert "by default $GLACE_DATA, or else the user's cache" in shown
+    assert "default: $GLACE_DATA, or the user's cache" in shown
     for option in ("--dim", "--proximity", "--no-normalize", "--max-epochs", "--random-state", "--estimate"):
         assert option in shown
     assert re.search(r"--n-negatives.*\[default: \(5\)\]", shown)

@@ -112,12 +112,12 @@ def test_errors(monkeypatch):
         Index(embedding, candidates=0)
     with pytest.raises(InputError, match="by must be edge or similarity, not 'name'"):
         Index(embedding, by="name")
-    with pytest.raises(InputError, match="an index needs at least one node to find; `among` has none"):
+    with pytest.raises(InputError, match="an index needs at least one node, but `among` is False for all"):
         Index(embedding, among=np.zeros(20, np.bool_))
     with pytest.raises(InputError, match="k must be a whole number of at least 1, not 0"):
         Index(embedding).nearest_to(embedding, 0)
     with pytest.raises(InputError, match="kl needs variances, but these are points; use the measure `dot`"):
         Index(clustered("dot", nodes=20), measure="kl")
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(InputError, match=r"needs the library faiss; install it with: .*\[search\]"):
+    with pytest.raises(InputError, match=r"needs faiss: pip install .*\[search\]"):
         Index(embedding)

@@ -40,6 +40,7 @@ def demo(
     screen, files = Screen(quiet), _files(output)
     check_outputs(*files, json)
     model = glace.GLACE(max_steps=STEPS, purpose="nodes", random_state=random_state, n_jobs=n_jobs)
+    model.config()  # raises now if an option has a bad value
     graph = glace.datasets.load("wordnet-nouns")
     screen.say(f"wordnet-nouns: {graph!r}")
     known, held_out = glace.hold_out(graph, TEST_SHARE, glace.Streams(random_state).numpy("demo"))
