@@ -9,8 +9,7 @@ from glace.estimators import GLACE
 from glace.graph.graph import Graph
 from glace.model.inputs import NodeInputs
 from glace.model.layers import SparseInput, SparseRowGradient, sparse_inputs
-from glace.model.loss import batch_loss
-from glace.model.network import Network
+from glace.model.network import Network, batch_loss
 from glace.sampling.edges import EdgeSampler
 from glace.training.loop import Trainer, input_mask, training_task
 from glace.training.optimizer import Optimizer

@@ -29,8 +29,7 @@ from glace.estimators import GLACE, PublishedGLACE
 from glace.experiments.splits import split_edges
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.model.layers import VARIANCE_FLOOR
-from glace.model.loss import batch_loss
-from glace.model.network import using_threads
+from glace.model.network import batch_loss, using_threads
 from glace.rng import Streams
 from glace.training.selection import INITIAL
 from tests.conftest import small

@@ -15,8 +15,7 @@ from glace.config.config import METHODS
 from glace.errors import InputError
 from glace.fitted.state import graph_inputs
 from glace.model.layers import sparse_inputs
-from glace.model.loss import batch_loss
-from glace.model.network import split_modules
+from glace.model.network import batch_loss, split_modules
 from glace.training.loop import TrainingTask, training_task
 from glace.training.train import visible_graph
 from tests.conftest import small

@@ -15,7 +15,7 @@ from glace.graph.split import HeldOut, sample_non_edges
 from glace.ids import NodeIds
 from glace.io.folder import read_folder, write_folder
 from glace.queries.calibration import brier_score
-from glace.training.alignment import aligned
+from glace.training.update import aligned
 
 SMALL: dict[str, Any] = {
     "dim": 8, "hidden": 32, "ensemble_size": 2, "neighbor_features": "mean", "dropout": 0.0, "offset": "learned", "n_jobs": 1,
@@ -253,7 +253,7 @@ def test_graphs_that_do_not_fit(fitted, graph):
         glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes.toarray()))
     with pytest.raises(InputError, match="the graph must be undirected, as in training"):
         glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes, directed=True))
-    with pytest.raises(InputError, match="ids are int64, but these are large_string; give them as those"):
+    with pytest.raises(InputError, match="ids are int64, but these are large_string; convert them"):
         glace.update(fitted, replace(graph, ids=NodeIds([f"n{number}" for number in range(500)])))
     with pytest.raises(InputError, match="a Graph is needed, not str"):
         glace.update(fitted, "graph")  # type: ignore[arg-type]

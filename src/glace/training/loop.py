@@ -21,13 +21,11 @@ from glace.gaussian.dissimilarity import roles
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
 from glace.metrics import link_scores
-from glace.model.inputs import InputMask, NodeInputs
-from glace.model.loss import batch_loss
-from glace.model.network import ENCODE_ROWS, Network, cores, input_types
+from glace.model.inputs import InputMask, NodeIndex, NodeInputs
+from glace.model.network import ENCODE_ROWS, Network, Penalty, batch_loss, cores, input_types
 from glace.sampling.edges import Batch, EdgeSampler
 from glace.storage import container
 from glace.storage.container import Arrays
-from glace.training.drift import DriftPenalty
 from glace.training.optimizer import Optimizer
 
 DEFAULT_STEPS = 3000
@@ -150,11 +148,12 @@ class Trainer:
         sampler: EdgeSampler,
         validation: Validation | None,
         config: TrainingConfig,
-        drift_penalty: DriftPenalty | None = None,
     ) -> None:
-        self.network, self.inputs, self.sampler, self.drift_penalty = network, inputs, sampler, drift_penalty
+        self.network, self.inputs, self.sampler = network, inputs, sampler
         self.validation, self.config = validation, config
-        self.optimizer = Optimizer(network, scaled=True)
+        self.penalty_of: Callable[[NodeIndex], Penalty] | None = None
+        """Returns the penalty of the given anchors, which is added to the loss."""
+        self.optimizer = Optimizer(network, rmsprop=True)
         self.history = History()
         self.best_weights: Arrays | None = None
         self.total_steps = total_steps(config, sampler)
@@ -229,7 +228,7 @@ class Trainer:
                 ready.batch.negatives,
                 ready.batch.allowed,
                 self.sampler.config.n_negatives,
-                None if self.drift_penalty is None else self.drift_penalty.of(ready.nodes[ready.batch.anchors]),
+                None if self.penalty_of is None else self.penalty_of(ready.nodes[ready.batch.anchors]),
             )
         self.history.loss = value = loss.item()
         if not math.isfinite(value):
@@ -371,11 +370,11 @@ class TrainingTask:
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
     """Custom encoders by node type; "" stands for all types that are not named."""
 
-    def trainer(self, config: Config, drift_penalty: DriftPenalty | None = None) -> Trainer:
+    def trainer(self, config: Config) -> Trainer:
         """Return a run from initial weights, with a configuration that leaves no option `auto`."""
         network = self.network(config)
         inputs = graph_inputs(network, self.graph)
-        return Trainer(network, inputs, self.sampler, self.validation, config.training, drift_penalty)
+        return Trainer(network, inputs, self.sampler, self.validation, config.training)
 
     def network(self, config: Config) -> Network:
         """Return an untrained network; it knows the scale of the attributes."""

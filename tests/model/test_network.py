@@ -14,8 +14,7 @@ from glace.config.config import ModelConfig, SamplingConfig
 from glace.gaussian.dissimilarity import MEASURES
 from glace.model.inputs import InputShape, InputType
 from glace.model.layers import SparseInput, sparse_inputs
-from glace.model.loss import batch_loss, edge_loss, negative_loss, torch_negative_loss
-from glace.model.network import Network, divided
+from glace.model.network import Network, batch_loss, divided, edge_loss, negative_loss, torch_negative_loss
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
 
