@@ -36,7 +36,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
 _HOME = {"datasets": "glace.datasets"} | {name: module for module, names in _PUBLIC.items() for name in names}
 
 if TYPE_CHECKING:
-    # isort: off (it would put every name on a line of its own)
+    # One line per module, where isort would make it one per name.
+    # isort: off
     from glace import datasets as datasets
     from glace.config.encoders import MLP as MLP, Identity as Identity, Image as Image
     from glace.errors import (
