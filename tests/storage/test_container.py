@@ -1,5 +1,6 @@
 """The container writes what safetensors writes, without a copy of the arrays."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -44,6 +45,21 @@ def test_what_is_written_is_read(tmp_path):
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(arrays[name], array)
+
+
+def test_the_checksum_is_the_digest_of_the_file_with_its_digits_zero(tmp_path):
+    container.write(tmp_path / "f", "kind", 3, {}, {"a": np.arange(3)})
+    metadata, _ = container.read(tmp_path / "f", "kind", 3)
+    blank = (tmp_path / "f").read_bytes().replace(metadata["checksum"].encode(), b"0" * 64)
+    assert hashlib.sha256(blank).hexdigest() == metadata["checksum"]
+
+
+def test_packed_strings_are_their_bytes_and_offsets():
+    packed = container.pack_strings("x", ["ab", "", "c"])
+    assert packed["x/bytes"].tobytes() == b"abc"
+    assert packed["x/offsets"].tolist() == [0, 2, 2, 3]
+    none = container.pack_strings("x", [])
+    assert (none["x/bytes"].tolist(), none["x/offsets"].tolist()) == ([], [0])
 
 
 def test_equal_content_gives_equal_bytes(tmp_path):

@@ -207,13 +207,6 @@ def parsed_columns(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def worded_columns(kinds: Kinds | None, pipeline: FeaturePipeline | None) -> tuple[str, ...]:
-    """Return the columns that must be read as text, by a pipeline or by the kinds given to learn one."""
-    if pipeline is not None:
-        kinds = {column.name: column.kind for column in pipeline.columns}
-    return tuple(name for name, kind in (kinds or {}).items() if kind != Number.kind)
-
-
 def distinct_columns(pipeline: FeaturePipeline, rows: int) -> int:
     """Return the number of category columns in which every row has its own category."""
     return sum(column.kind == "category" and column.width == rows > 1 for column in pipeline.columns)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from glace.errors import InputError
 from glace.features.columns import ordered, parses
-from glace.features.pipeline import FeaturePipeline, Rows, pipeline_rows, worded_columns
+from glace.features.pipeline import FeaturePipeline, Rows, pipeline_rows
 from glace.graph.graph import Graph
 from glace.ids import NodeIds, integers_of
 from glace.io.folder import is_folder, read_folder
@@ -106,8 +106,7 @@ def read_tables(
     check_policy(nodes_without_attributes)
     edge_files = {ends: read_table(path, "edges", header) for ends, path in edge_paths.items()}
     node_files = {
-        name: read_table(source.table, source.role, header, worded_columns(source.columns, source.pipeline))
-        for name, source in sources.items()
+        name: read_table(source.table, source.role, header, source.text_columns()) for name, source in sources.items()
     }
     if header:
         check_first_rows(list(edge_files.values()), list(node_files.values()))
@@ -119,7 +118,7 @@ def read_tables(
 
 
 def _node_table(file: TableFile, source: NodeSource) -> NodeTable:
-    if source.is_mixed:
+    if source.columns is not None or source.pipeline is not None:
         _check_named(file)
     nodes = node_table(file.table, file.where, source)
     return nodes if file.named else replace(nodes, feature_names=None)
@@ -185,11 +184,11 @@ def read_rows(
     `width` is the number of attributes, which sparse rows do not state. Columns with names are brought into the order
     of `names`, the feature names of the model, and must be exactly these; with a `pipeline`, they are its columns.
     """
-    mixed = pipeline is not None and pipeline.vocabulary is None
-    (file,) = with_common_ids([read_table(path, role, header, worded_columns(None, pipeline))])
+    text_columns = NodeSource(path, role, pipeline=pipeline).text_columns()
+    (file,) = with_common_ids([read_table(path, role, header, text_columns)])
     if role == "texts":
         return Rows(*text_rows(file.table, file.where))
-    if mixed:
+    if pipeline is not None and pipeline.vocabulary is None:
         _check_named(file)
     if pipeline is not None and pipeline.suits(file.table.column_names):
         return pipeline_rows(file.table, file.ids[0], pipeline, file.where)

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import scipy.sparse as sp
 
 from glace.categories import Categories
 from glace.errors import InputError
@@ -60,10 +59,11 @@ class NodeSource:
     columns: Kinds | None = None
     pipeline: FeaturePipeline | None = None
 
-    @property
-    def is_mixed(self) -> bool:
-        """Whether the columns have kinds, and so need names."""
-        return self.columns is not None or self.pipeline is not None
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns of texts or categories, which must not be read as numbers even if they look like numbers."""
+        columns = () if self.pipeline is None else self.pipeline.columns
+        kinds = {column.name: column.kind for column in columns} | dict(self.columns or {})
+        return tuple(name for name, kind in kinds.items() if kind != "number")
 
 
 def tables_by_type(
@@ -140,9 +140,9 @@ def _by_type(tables: Given, what: str) -> dict[str, Given]:
             f"{what} must be given by type if other tables are, as {{'word': ...}} (--{what} TYPE=FILE); name the "
             "type of these nodes"
         )
-    wrong = [name for name in tables if not isinstance(name, str) or not name]
-    if wrong:
-        raise InputError(f"{what} must be given by the names of types, not by {wrong[0]!r}")
+    for name in tables:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"{what} must be given by the names of types, not by {name!r}")
     return dict(tables)
 
 
@@ -315,11 +315,9 @@ def attribute_table(
         pipeline = FeaturePipeline.learn(table, columns, kinds, where)
     if pipeline is not None:
         matrix, counts = pipeline.mixed(pipeline.chosen(table, key, where), where)
-        report = CleaningReport(
-            missing_values=sum(each.missing for each in counts),
-            unknown_values=sum(each.unknown for each in counts),
-            distinct_columns=distinct_columns(pipeline, len(ids)) if kinds is not None else 0,
-        )
+        missing, unknown = sum(each.missing for each in counts), sum(each.unknown for each in counts)
+        alike = 0 if kinds is None else distinct_columns(pipeline, len(ids))
+        report = CleaningReport(missing_values=missing, unknown_values=unknown, distinct_columns=alike)
         return NodeTable(ids, where, matrix, *categories, pipeline=pipeline, cleaning_report=report)
     if sparse_rows:
         return NodeTable(ids, where, sparse_rows_of(table, where), *categories)
@@ -467,9 +465,10 @@ def _extended(nodes: NodeTable, added: pa.Array) -> NodeTable:
     """The node table with these nodes appended, without attributes."""
     count, attributes = len(added), nodes.attributes
     if isinstance(attributes, np.ndarray):
-        attributes = np.vstack([attributes, np.zeros((count, attributes.shape[1]), dtype=np.float32)])
+        attributes = np.pad(attributes, ((0, count), (0, 0)))
     elif attributes is not None:
-        attributes = sp.csr_array(sp.vstack([attributes, sp.csr_array((count, attributes.shape[1]), dtype=np.float32)]))
+        attributes = attributes.copy()
+        attributes.resize(len(nodes.ids) + count, attributes.shape[1])
     return replace(
         nodes,
         ids=NodeIds(pa.concat_arrays([nodes.ids.array.cast(added.type), added])),
@@ -526,13 +525,12 @@ def _ids(names: list[str], tables: list[NodeTable]) -> tuple[NodeIds, int]:
         return tables[0].ids, 0
     arrays = [table.ids.array for table in tables if len(table.ids)]
     total = sum(len(each) for each in arrays)
+    shared = total
     if len({each.type for each in arrays}) == 1:
         together = pa.concat_arrays(arrays)
-        shared = total - len(together.unique())
+        shared -= len(together.unique())
         if not shared:
             return NodeIds(together), 0
-    else:
-        shared = total
     return NodeIds([f"{name}:{each}" for name, table in zip(names, tables, strict=True) for each in table.ids]), shared
 
 
