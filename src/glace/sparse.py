@@ -50,7 +50,7 @@ def check_sparse(matrix: sp.sparray, what: str) -> None:
         if (np.diff(rows.indptr) < 0).any():  # scipy does not check this if the last one is 0
             raise ValueError("indptr must be a non-decreasing sequence")
     except ValueError as problem:
-        raise InputError(f"{what} must be a valid sparse matrix: {problem}; build it anew") from problem
+        raise InputError(f"{what} must be a valid sparse matrix: {problem}; build it again") from problem
 
 
 def bad_weights(weights: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:

@@ -71,11 +71,11 @@ def test_what_was_found_is_said_once_more_from_the_folder(glace, folder):
         (["g.graph", "--directed", "-o", "y.graph"], "the edges of g.graph have no direction"),
         (
             ["g.graph", "--attributes", "nodes.csv", "-o", "y.graph"],
-            "--attributes and --texts go with a table",
+            "--attributes and --texts apply to a table",
         ),
         (
             ["edges.csv", "--nodes-without-attributes", "empty", "-o", "y.graph"],
-            "--nodes-without-attributes goes with --attributes or --texts",
+            "--nodes-without-attributes applies to --attributes or --texts",
         ),
         (["edges.csv"], "missing option '--output'"),
     ],

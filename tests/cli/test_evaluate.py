@@ -130,10 +130,10 @@ def refused(folder, capsys):
         (["induction", "--option", "random_state=3"], "the random state is that of the evaluation"),
         (["induction", "--option", "=3"], "as NAME=VALUE, not '=3'"),
         (["induction", "--seed", "-1"], "--seed must be a whole number of at least 0, not -1"),
-        (["induction", "--split", "x.npz"], "a split goes with link-prediction and .*, not with induction"),
-        (["uncertainty", "--hidden-share", "0.1"], "a share of hidden nodes goes with induction, not with unc"),
+        (["induction", "--split", "x.npz"], "a split applies to link-prediction and .*, not to induction"),
+        (["uncertainty", "--hidden-share", "0.1"], "a share of hidden nodes applies to induction, not to unc"),
         (["induction", "--method", "lace", "--hidden-share", "1"], "nodes to hide must be above 0 and below 1"),
-        (["link-prediction", "--split", "x.npz"], "no file x.npz; wanted a split in an .npz file"),
+        (["link-prediction", "--split", "x.npz"], "no file x.npz; expected a split in an .npz file"),
         (["link-prediction", "--json", "graph.npz"], "cannot write graph.npz: it is also another file"),
     ],
 )  # fmt: skip

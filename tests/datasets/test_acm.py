@@ -269,15 +269,15 @@ TWO = "#index1\n#%2\n#!some words\n\n#index2\n#!some words\n"
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        ("", r"cites\.txt is empty; wanted a file in the text format of AMiner's citation networks"),
+        ("", r"cites\.txt is empty; expected a file in the text format of AMiner's citation networks"),
         ("\n\n", r"cites\.txt: none of its 2 lines begins with '#index'"),
-        ("source,target\n1,2\n", r"cites\.txt: none of its 2 lines begins with '#index' and an id; wanted .*AMiner"),
+        ("source,target\n1,2\n", r"cites\.txt: none of its 2 lines begins with '#index' and an id; expected .*AMiner"),
         ("#*A title\n#index\n", r"cites\.txt: none of its 2 lines begins with '#index' and an id"),
         (f"{TWO}\n\n#*Again\n#index1\n", r"cites\.txt, line 10: #index '1' was on line 1 before; keep one record"),
         ("#index1\n#index2\n", r"cites\.txt, line 2: a second #index, '2', in the record of '1'; a blank line must"),
         ("#index1\n#!words\n\n#index2\n#%1\n", r"cites\.txt: no paper with an abstract is linked .* on 5 lines"),
         (TWO.replace("some words", "1 2 3"), r"cites\.txt, abstracts as texts: no word occurs in at least 2 of 2"),
-        ("x" * (1 << 20), r"cites\.txt, line 1: 1,048,576 bytes and no line break; wanted .*AMiner"),
+        ("x" * (1 << 20), r"cites\.txt, line 1: 1,048,576 bytes and no line break; expected .*AMiner"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used(content, match, tmp_path):
@@ -286,7 +286,7 @@ def test_a_file_that_cannot_be_used(content, match, tmp_path):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match=r"no file .*none\.txt; wanted a file in the text format of AMiner's"):
+    with pytest.raises(InputError, match=r"no file .*none\.txt; expected a file in the text format of AMiner's"):
         build_acm(tmp_path / "none.txt")
     with pytest.raises(InputError, match=r"is a folder, not a file in the text format of AMiner's"):
         build_acm(tmp_path)

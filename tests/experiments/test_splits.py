@@ -145,7 +145,7 @@ def test_a_given_split_is_never_unpickled(given_file, five):
 
 
 def test_a_given_split_that_is_not_there(tmp_path, five):
-    with pytest.raises(InputError, match=r"no file .*none.npz; wanted a split in an .npz file"):
+    with pytest.raises(InputError, match=r"no file .*none.npz; expected a split in an .npz file"):
         given_split(five(False), tmp_path / "none.npz")
 
 

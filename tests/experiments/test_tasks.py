@@ -240,11 +240,11 @@ def test_who_cannot_do_what():
         (Evaluation("link-prediction", "lace", seed=-1), "seed must be a whole number of at least 0, not -1"),
         (
             Evaluation("induction", "lace", split=Path("x.npz")),
-            "a split goes with link-prediction and convergence and uncertainty, not with induction; leave it out",
+            "a split applies to link-prediction and convergence and uncertainty, not to induction; leave it out",
         ),
         (
             Evaluation("convergence", "lace", hidden_share=0.1),
-            "a share of hidden nodes goes with induction, not with convergence; leave it out",
+            "a share of hidden nodes applies to induction, not to convergence; leave it out",
         ),
     ],
 )

@@ -193,7 +193,7 @@ def test_any_table_gives_finite_attributes_or_an_input_error(columns, kinds):
         ({"town": "text:model"}, "column 'town' cannot be 'text:model'"),
         ({"town": 3}, "column 'town' cannot be 3"),
         ({"wares": "sentence"}, "name the sentence model, as sentence:MODEL"),
-        (KINDS | {"price": "text"}, "column 'price' is a text, but holds double; wanted text, or say"),
+        (KINDS | {"price": "text"}, "column 'price' is a text, but holds double; expected text, or another"),
         (KINDS | {"note": "text"}, "column 'note': no word occurs in at least 2 of 5 texts"),
         (dict.fromkeys(SHOPS.columns[1:], "drop"), "all columns are dropped"),
         (["town"], "columns must map names to kinds, such as .*, not list"),

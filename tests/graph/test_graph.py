@@ -288,7 +288,7 @@ def bent(make, **arrays):
     ids=lambda matrix: matrix.format,
 )
 def test_a_sparse_matrix_that_points_outside_of_itself_is_refused(matrix):
-    with pytest.raises(InputError, match="attributes must be a valid sparse matrix: .*; build it anew"):
+    with pytest.raises(InputError, match="attributes must be a valid sparse matrix: .*; build it again"):
         make(attributes=matrix)
     with pytest.raises(InputError, match="attributes must be a valid sparse matrix"):
         checked_matrix(matrix)

@@ -49,7 +49,7 @@ def _graph_with(first, second, **edge):
 @pytest.mark.parametrize(
     ("graph", "options", "message"),
     [
-        ([1, 2], {}, "wanted a networkx graph, not list"),
+        ([1, 2], {}, "expected a networkx graph, not list"),
         (nx.Graph([("a", 1)]), {}, r"are int, str; rename them with networkx.relabel_nodes"),
         (nx.Graph([((0, 0), (0, 1))]), {}, "are tuple"),
         (nx.Graph([(True, False)]), {}, "are bool"),

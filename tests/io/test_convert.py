@@ -274,7 +274,7 @@ def test_other_errors_are_those_of_reading_whole(tmp_path):
         ("e.parquet", "inf.svm", "inf.svm, row 10: "),
         ("big.csv", None, "the weights of a repeated edge add up to more than a 32-bit float holds"),
         ("not.parquet", None, "not.parquet cannot be read as Parquet"),
-        ("none.csv", None, "no file .*none.csv; wanted a file of edges"),
+        ("none.csv", None, "no file .*none.csv; expected a file of edges"),
         ("e.doc", None, "unknown file format"),
     ]
     for edges, attributes, message in cases:

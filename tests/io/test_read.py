@@ -332,7 +332,7 @@ def test_files_of_another_kind(put, tmp_path):
         read_graph(put("graph.xlsx", "x"))
     with pytest.raises(InputError, match=r"end in one of .*\.libsvm"):
         read_tables(put("e.csv", EDGES), put("n.json", "{}"))
-    with pytest.raises(InputError, match=r"no file .*e2.csv; wanted a file of edges"):
+    with pytest.raises(InputError, match=r"no file .*e2.csv; expected a file of edges"):
         read_graph(tmp_path / "e2.csv")
     with pytest.raises(InputError, match=r"e.csv.gz cannot be read"):
         read_graph(put("e.csv.gz", EDGES))

@@ -274,11 +274,11 @@ def test_rows_may_be_sparse_lists_of_columns_and_values():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"values": [[1.0], [], [0.0]]}, "attributes, row 1: wanted as many columns as values"),
-        ({"columns": [[2, 0, 2], [], [-1]]}, "attributes, row 3: wanted columns from 0 on and finite values"),
-        ({"columns": [[2, 0, 2], [], [2**31]]}, "attributes, row 3: wanted columns from 0 on"),
-        ({"values": [[1.0, 2.0, 3.0], [], [float("nan")]]}, "attributes, row 3: wanted .* finite values"),
-        ({"values": [[1.0, 1e60, 3.0], [], [1.0]]}, "attributes, row 1: wanted .* finite values"),
+        ({"values": [[1.0], [], [0.0]]}, "attributes, row 1: expected as many columns as values"),
+        ({"columns": [[2, 0, 2], [], [-1]]}, "attributes, row 3: expected columns from 0 on and finite values"),
+        ({"columns": [[2, 0, 2], [], [2**31]]}, "attributes, row 3: expected columns from 0 on"),
+        ({"values": [[1.0, 2.0, 3.0], [], [float("nan")]]}, "attributes, row 3: expected .* finite values"),
+        ({"values": [[1.0, 1e60, 3.0], [], [1.0]]}, "attributes, row 1: expected .* finite values"),
         ({"columns": [[2, 0, 2], None, [1]]}, "attributes, row 2: no value in column 'columns'; fill it in"),
         (
             {"values": [[1.0, None, 2.0], [], [0.0]]},
@@ -286,9 +286,9 @@ def test_rows_may_be_sparse_lists_of_columns_and_values():
         ),
         (
             {"columns": [["x", "y", "z"], [], ["w"]]},
-            "are lists of string and double; wanted integers and numbers",
+            "are lists of string and double; expected integers and numbers",
         ),
-        ({"columns": [[], [], []], "values": [[], [], []]}, "wanted integers and numbers"),
+        ({"columns": [[], [], []], "values": [[], [], []]}, "expected integers and numbers"),
     ],
 )
 def test_sparse_rows_that_do_not_fit_are_named(changes, message):

@@ -69,7 +69,7 @@ def test_nodes_without_a_type_are_a_type_of_their_own(bipartite):
 def test_complete_bipartite_graphs_have_no_negatives():
     types = ["a", "a", "b", "b"]
     complete = [(a, b) for a in (0, 1) for b in (2, 3)]
-    with pytest.raises(InputError, match="joined to all nodes of the same type as its neighbours"):
+    with pytest.raises(InputError, match="has edges to all nodes of the same type as its neighbours"):
         EdgeSampler(graph_of(types, complete), SamplingConfig(), Streams(0))
     EdgeSampler(graph_of(types, complete[:-1]), SamplingConfig(), Streams(0))
     # Without types they would be told from pairs within a type.

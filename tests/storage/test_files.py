@@ -84,12 +84,12 @@ def test_targets_that_cannot_be_written(tmp_path):
 def test_sources_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match="is a folder, not a table"):
         existing(tmp_path, "a table")
-    with pytest.raises(InputError, match=r"no file .*none\.csv; wanted a table"):
+    with pytest.raises(InputError, match=r"no file .*none\.csv; expected a table"):
         existing(tmp_path / "none.csv", "a table")
     with pytest.raises(InputError, match=r"cannot read .*too long"):
         existing(tmp_path / ("x" * 5000), "a table")
     (tmp_path / "empty").touch()
-    with pytest.raises(InputError, match="is empty; wanted a table"):
+    with pytest.raises(InputError, match="is empty; expected a table"):
         existing(tmp_path / "empty", "a table")
 
 

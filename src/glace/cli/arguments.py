@@ -185,12 +185,12 @@ class GraphSource:
     def _check_applicable(self, is_table: bool, is_dataset: bool) -> None:
         described = bool(self.attributes or self.texts)
         broken = {
-            "--attributes and --texts go with a table of edges": described and not is_table,
-            "--column goes with --attributes": bool(self.column) and not self.attributes,
-            "--nodes-without-attributes goes with --attributes or --texts": self.nodes_without_attributes != "error"
+            "--attributes and --texts apply to a table of edges": described and not is_table,
+            "--column applies to --attributes": bool(self.column) and not self.attributes,
+            "--nodes-without-attributes applies to --attributes or --texts": self.nodes_without_attributes != "error"
             and not described,
-            "--data-dir goes with the name of a dataset": self.data_dir is not None and not is_dataset,
-            "--no-header goes with CSV and TSV files": self.no_header and not is_table,
+            "--data-dir applies to named datasets": self.data_dir is not None and not is_dataset,
+            "--no-header applies to CSV and TSV files": self.no_header and not is_table,
         }
         for rule in (rule for rule, is_broken in broken.items() if is_broken):
             raise InputError(f"{rule}; leave it out")

@@ -147,9 +147,9 @@ def check(wanted: Evaluation) -> Method:
     if wanted.task not in TASKS:
         raise InputError(f"task must be one of {', '.join(TASKS)}, not {wanted.task!r}")
     if wanted.split is not None and wanted.task not in SPLITTING:
-        raise InputError(f"a split goes with {' and '.join(SPLITTING)}, not with {wanted.task}; leave it out")
+        raise InputError(f"a split applies to {' and '.join(SPLITTING)}, not to {wanted.task}; leave it out")
     if wanted.hidden_share is not None and wanted.task != "induction":
-        raise InputError(f"a share of hidden nodes goes with induction, not with {wanted.task}; leave it out")
+        raise InputError(f"a share of hidden nodes applies to induction, not to {wanted.task}; leave it out")
     if "random_state" in (wanted.options or {}):
         raise InputError(
             "the random state is that of the evaluation, split included; give it there, not among the options"

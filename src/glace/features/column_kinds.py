@@ -267,7 +267,7 @@ def _categories(column: ArrowColumn, name: str, where: RowLocator) -> Categories
     fits = (is_text, is_number, pa.types.is_temporal, pa.types.is_null)
     if not any(test(plain) for test in fits):
         raise InputError(
-            f"{where.name}: column {name!r} is a category, but holds {column.type}; wanted text, numbers or dates"
+            f"{where.name}: column {name!r} is a category, but holds {column.type}; expected text, numbers or dates"
         )
     found = Categories.of(column)
     if not pa.types.is_floating(plain):
@@ -278,7 +278,7 @@ def _categories(column: ArrowColumn, name: str, where: RowLocator) -> Categories
 def _texts(column: ArrowColumn, name: str, kind: str, where: RowLocator) -> Cells:
     if not (is_text(column.type) or pa.types.is_null(column.type)):
         raise InputError(
-            f"{where.name}: column {name!r} is a {kind}, but holds {column.type}; wanted text, or say what else it is"
+            f"{where.name}: column {name!r} is a {kind}, but holds {column.type}; expected text, or another kind"
         )
     chunks = [plain_array(chunk) for chunk in column.chunks]
     texts = ["" if text is None else text for chunk in chunks for text in chunk.to_pylist()]
@@ -291,5 +291,5 @@ def _no_value(name: str, where: RowLocator) -> InputError:
 
 def _strings(values: object) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-        raise FormatError(f"wanted a list of texts, not {values!r:.40}")
+        raise FormatError(f"expected a list of texts, not {values!r:.40}")
     return tuple(values)

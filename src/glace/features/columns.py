@@ -87,7 +87,7 @@ def weights_of(table: pa.Table, name: str, where: RowLocator) -> npt.NDArray[np.
     """Return the weights of a column; InputError unless each is finite and above 0."""
     column = table.column(name)
     if not (is_number(column.type) or pa.types.is_null(column.type)):
-        raise InputError(f"{where.name}: column {name!r} is the weight, but holds {column.type}; wanted numbers")
+        raise InputError(f"{where.name}: column {name!r} is the weight, but holds {column.type}; expected numbers")
     weights = _numbers(column, name, where)
     bad = bad_weights(weights)
     if bad.any():
@@ -152,7 +152,7 @@ def sparse_rows_of(table: pa.Table, where: RowLocator) -> sp.csr_array:
     columns, values = (_flat(table.column(name), name, where) for name in ("columns", "values"))
     if not (pa.types.is_integer(columns.type) and is_number(values.type)):
         raise InputError(
-            f"{where.name}: 'columns' and 'values' are lists of {columns.type} and {values.type}; wanted integers "
+            f"{where.name}: 'columns' and 'values' are lists of {columns.type} and {values.type}; expected integers "
             "and numbers"
         )
     lengths = [pc.list_value_length(table.column(name)).to_numpy() for name in ("columns", "values")]
@@ -179,7 +179,7 @@ def _flat(column: ArrowColumn, name: str, where: RowLocator) -> pa.Array:
 
 def _refuse_row(bad: npt.NDArray[np.bool_], where: RowLocator, wanted: str) -> None:
     if bad.any():
-        raise InputError(f"{where.row(int(np.flatnonzero(bad)[0]))}: wanted {wanted}")
+        raise InputError(f"{where.row(int(np.flatnonzero(bad)[0]))}: expected {wanted}")
 
 
 def numbers_or_nan(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
@@ -299,7 +299,7 @@ CATEGORIES = ("label", "type")
 def id_column(names: Sequence[str], where: RowLocator) -> str:
     """Return the name of the id column of a node table: `id` or, without it, the first."""
     if not names:
-        raise InputError(f"{where.name}: no columns; wanted an id column and others")
+        raise InputError(f"{where.name}: no columns; expected an id column and others")
     return "id" if "id" in names else names[0]
 
 

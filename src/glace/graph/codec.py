@@ -229,5 +229,5 @@ def _array(name: str, arrays: Arrays, shape: tuple[int | None, ...], *dtypes: ty
     array = arrays[name]
     fits = array.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
     if not fits or array.dtype not in [np.dtype(each) for each in dtypes] or not array.flags.c_contiguous:
-        raise FormatError(f"{name} is {array.dtype} of shape {array.shape}; wanted {np.dtype(dtypes[0])} of {shape}")
+        raise FormatError(f"{name} is {array.dtype} of shape {array.shape}; expected {np.dtype(dtypes[0])} of {shape}")
     return array

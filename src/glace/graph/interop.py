@@ -74,7 +74,7 @@ def from_networkx(
     Graph(34 nodes, 78 undirected edges, no attributes, 2 labels)
     """
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
-        raise InputError(f"wanted a networkx graph, not {type(graph).__name__}")
+        raise InputError(f"expected a networkx graph, not {type(graph).__name__}")
     nodes: list[NodeId] = list(graph.nodes)
     _check_ids(nodes)
     pairs, weights = _networkx_edges(graph, nodes, weight)
@@ -123,7 +123,7 @@ def from_pyg(data: PyGData | PyGHeteroData, *, directed: bool = False) -> Graph:
         return _from_hetero(cast(PyGHeteroData, data), directed)
     if getattr(data, "edge_index", None) is None:
         raise InputError(
-            f"wanted a torch_geometric Data with an edge_index, or a HeteroData, not {type(data).__name__}"
+            f"expected a torch_geometric Data with an edge_index, or a HeteroData, not {type(data).__name__}"
         )
     count = getattr(data, "num_nodes", None)
     return from_arrays(
@@ -212,7 +212,7 @@ def _weight(source: NodeId, target: NodeId, value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]  # what is not a number raises
     except (TypeError, ValueError) as problem:
-        raise InputError(f"edge {source!r} to {target!r} has the weight {value!r}; wanted a number") from problem
+        raise InputError(f"edge {source!r} to {target!r} has the weight {value!r}; expected a number") from problem
 
 
 def _vectors(graph: NetworkXGraph, nodes: Iterable[NodeId], name: str) -> Array:
@@ -225,7 +225,7 @@ def _vectors(graph: NetworkXGraph, nodes: Iterable[NodeId], name: str) -> Array:
         first = next(iter(rows))
         if rows[node].ndim != 1 or rows[node].shape != rows[first].shape:
             raise InputError(
-                f"{name!r} of node {node!r} has the shape {rows[node].shape}; wanted vectors of one length, "
+                f"{name!r} of node {node!r} has the shape {rows[node].shape}; expected vectors of one length, "
                 f"{rows[first].shape} as for node {first!r}"
             )
     return np.stack(list(rows.values()))

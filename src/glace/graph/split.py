@@ -296,7 +296,7 @@ def _typed_non_edges(
 def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pairs], kind: str) -> Pairs:
     """Return `count` distinct pairs from `draw` that are not edges; there are `possible` such pairs."""
     if possible < count:
-        raise InputError(f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are wanted")
+        raise InputError(f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are needed")
     found, rounds = np.empty((0, 2), dtype=np.int64), 0
     while len(found) < count:
         drawn = draw(2 * count + 16)
@@ -306,7 +306,7 @@ def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pa
         if rounds == MAX_ROUNDS:
             raise InputError(
                 f"only {len(found):,} pairs that are no edge{kind} were found in {rounds} rounds of drawing, but "
-                f"{count:,} are wanted: nearly all such pairs are edges"
+                f"{count:,} are needed: nearly all such pairs are edges"
             )
     return found[:count]
 

@@ -203,13 +203,13 @@ def check_negatives_exist(graph: Graph) -> None:
     if not any(_some_joined_in_part(graph.adjacency, part, codes) for part in blocks(graph.num_nodes)):
         others = "all others" if codes is None else "all nodes of the same type as its neighbours"
         raise InputError(
-            f"every node with an edge is joined to {others}, as in a complete graph: no negatives can be "
+            f"every node with an edge has edges to {others}, as in a complete graph: no negatives can be "
             "drawn, and nothing can be learned from edges that are always there"
         )
 
 
 def _some_joined_in_part(adjacency: sp.csr_array, part: slice, codes: NodeIndex | None) -> bool:
-    """Return whether some of these nodes is joined to some, but not all, of the other nodes of a type."""
+    """Return whether some of these nodes has edges to some, but not all, of the other nodes of a type."""
     size = adjacency.shape[0]
     of_type = np.array([size]) if codes is None else np.bincount(codes)
     ends = adjacency.indptr[part.start : part.stop + 1]

@@ -125,11 +125,11 @@ def existing(path: str | Path, what: str) -> Path:
     except IsADirectoryError as problem:
         raise InputError(f"{source} is a folder, not {what}") from problem
     except FileNotFoundError as problem:
-        raise InputError(f"no file {source}; wanted {what}") from problem
+        raise InputError(f"no file {source}; expected {what}") from problem
     except OSError as problem:
         raise InputError(f"cannot read {source}: {_reason(problem)}") from problem
     if empty:
-        raise InputError(f"{source} is empty; wanted {what}")
+        raise InputError(f"{source} is empty; expected {what}")
     return source
 
 

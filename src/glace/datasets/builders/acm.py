@@ -107,7 +107,7 @@ class CitationText:
                 if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
                     raise InputError(
                         f"{self.path}, line {self.lines_read + 1}: {LONGEST_LINE:,} bytes and no line break; "
-                        f"wanted {WANTED}"
+                        f"expected {WANTED}"
                     )
                 yield line
         except (OSError, EOFError, zlib.error) as problem:
@@ -193,7 +193,7 @@ def read_papers(text: CitationText) -> Papers:
     if not lines_of:
         raise InputError(
             f"{text.path}: none of its {text.lines_read:,} lines begins with '#index' and an id; "
-            f"wanted {WANTED} (unpack a .zip first; the versions in JSON do not serve)"
+            f"expected {WANTED} (unpack a .zip first; versions in JSON are not supported)"
         )
     return Papers(papers, len(lines_of) + without_index, without_index)
 
