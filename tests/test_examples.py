@@ -22,7 +22,7 @@ SAID = {
     "classify.py": r"accuracy: (\d\d)\.\d%",
 }
 LEAST = {
-    "from_csv.py": 35,  # by chance 17
+    "from_csv.py": 45,  # by chance 17; 47 to 57 for five random states
     "texts.py": 90,
     "compare_points_and_gaussians.py": 85,
     "mixed_table.py": 92,

@@ -95,7 +95,7 @@ def test_hidden_nodes_of_both_types(glace, shop):
     settled = ["--option", "max_steps=5", "--option", "dropout=0", "--option", "offset=learned"]
     glace("evaluate", "induction", *FILES, *TITLES, "--hidden-share", "0.2", *settled, "--json", "r.json")
     assert 0 <= json.loads((shop / "r.json").read_text())["auc"] <= 1
-    assert "graph2gauss knows of one type; choose glace or lace" in glace(
+    assert "graph2gauss supports one node type, but the graph has several; choose glace or lace" in glace(
         "evaluate", "induction", *FILES, *TITLES, "--method", "graph2gauss", code=2
     )
 

@@ -273,7 +273,7 @@ TWO = "#index1\n#%2\n#!some words\n\n#index2\n#!some words\n"
         ("\n\n", r"cites\.txt: none of its 2 lines begins with '#index'"),
         ("source,target\n1,2\n", r"cites\.txt: none of its 2 lines begins with '#index' and an id; expected .*AMiner"),
         ("#*A title\n#index\n", r"cites\.txt: none of its 2 lines begins with '#index' and an id"),
-        (f"{TWO}\n\n#*Again\n#index1\n", r"cites\.txt, line 10: #index '1' was on line 1 before; keep one record"),
+        (f"{TWO}\n\n#*Again\n#index1\n", r"cites\.txt, line 10: #index '1' was on line 1 already; keep one record per"),
         ("#index1\n#index2\n", r"cites\.txt, line 2: a second #index, '2', in the record of '1'; a blank line must"),
         ("#index1\n#!words\n\n#index2\n#%1\n", r"cites\.txt: no paper with an abstract is linked .* on 5 lines"),
         (TWO.replace("some words", "1 2 3"), r"cites\.txt, abstracts as texts: no word occurs in at least 2 of 2"),

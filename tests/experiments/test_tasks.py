@@ -110,13 +110,13 @@ def test_scores_of_link_prediction_are_those_of_the_split(graph):
 
 def test_every_method_has_the_same_split_and_no_test_edge(graph, monkeypatch):
     seen = []
-    timed = tasks._timed
+    embed = tasks.TimedEmbed.__call__
 
-    def heard(method, train, streams, unseen=None, validation=None):
+    def heard(self, train, unseen=None, validation=None):
         seen.append((train.fingerprint(), validation.fingerprint()))
-        return timed(method, train, streams, unseen, validation)
+        return embed(self, train, unseen, validation)
 
-    monkeypatch.setattr(tasks, "_timed", heard)
+    monkeypatch.setattr(tasks.TimedEmbed, "__call__", heard)
     for method in OPTIONS:
         values(graph, "link-prediction", method)
     values(graph, "convergence", "lace")
@@ -129,13 +129,13 @@ def test_every_method_has_the_same_split_and_no_test_edge(graph, monkeypatch):
 
 def test_every_method_has_the_same_hidden_nodes(graph, monkeypatch):
     seen = []
-    timed = tasks._timed
+    embed = tasks.TimedEmbed.__call__
 
-    def heard(method, visible, streams, unseen=None, validation=None):
+    def heard(self, visible, unseen=None, validation=None):
         seen.append((visible.fingerprint(), getattr(unseen, "matrix", unseen).toarray().tobytes()))
-        return timed(method, visible, streams, unseen, validation)
+        return embed(self, visible, unseen, validation)
 
-    monkeypatch.setattr(tasks, "_timed", heard)
+    monkeypatch.setattr(tasks.TimedEmbed, "__call__", heard)
     found = [values(graph, "induction", method, hidden_share=0.5) for method in OPTIONS]
     assert len(set(seen)) == 1
     assert {(each["hidden_share"], each["pairs"]) for each in found} == {(0.5, found[0]["pairs"])}

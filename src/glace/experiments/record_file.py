@@ -13,6 +13,8 @@ RECORDS = "records.jsonl"
 COMPRESSED = "records.jsonl.xz"
 """Records to be published; `glace report` and `glace reproduce` read them before those in records.jsonl."""
 
+JsonObject = dict[str, Any]
+
 
 class Line(NamedTuple):
     """A record and the place it was read from."""
@@ -20,7 +22,7 @@ class Line(NamedTuple):
     path: Path
     number: int
     text: str
-    record: dict[str, Any]
+    record: JsonObject
 
     def error(self, problem: str) -> InputError:
         """Return an error that names the file and the line."""

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from glace.errors import InputError
-from glace.experiments.record_file import RecordFile, key_of
+from glace.experiments.record_file import JsonObject, RecordFile, key_of
 from glace.experiments.tasks import METHODS, SPLITTING, Evaluation, unsupported
 from glace.records import Record, command_line, provenance
 
@@ -138,7 +137,7 @@ class FinishedRun:
     """What the listener of a grid receives when a run ends: its record, and how many of all runs have ended."""
 
     run: Run
-    record: dict[str, Any]
+    record: JsonObject
     done: int
     total: int
 
@@ -204,7 +203,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} is a file; name a folder for records and report")
 
 
-def _record_of(run: Run, options: GridOptions) -> dict[str, Any]:
+def _record_of(run: Run, options: GridOptions) -> JsonObject:
     reason = unsupported(run.evaluation.task, run.evaluation.method)
     if reason:
         return _empty(run, "unsupported", reason, 0.0)
@@ -223,7 +222,7 @@ def _record_of(run: Run, options: GridOptions) -> dict[str, Any]:
             reason = f"not finished within {options.limit_seconds / 3600:g} h"
             return _empty(run, "timeout", reason, options.limit_seconds)
         if ended.returncode == 0:
-            record: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+            record: JsonObject = json.loads(output.read_text(encoding="utf-8"))
             # The command that repeats the run, without the scratch file, and the command of the grid.
             record["provenance"]["command"] = shlex.join(["glace", *command(run, options)])
             record["provenance"]["grid"] = command_line()
@@ -231,7 +230,7 @@ def _record_of(run: Run, options: GridOptions) -> dict[str, Any]:
         return _failure(run, ended, time.perf_counter() - began)
 
 
-def _failure(run: Run, ended: "subprocess.CompletedProcess[str]", seconds: float) -> dict[str, Any]:
+def _failure(run: Run, ended: "subprocess.CompletedProcess[str]", seconds: float) -> JsonObject:
     messages = ended.stderr.strip().splitlines()
     reason = messages[-1].removeprefix("error: ") if messages else f"ended with exit code {ended.returncode}"
     killed = ended.returncode == -9  # by the system, for lack of memory
@@ -239,8 +238,8 @@ def _failure(run: Run, ended: "subprocess.CompletedProcess[str]", seconds: float
     return _empty(run, status, "killed: out of memory" if killed else reason, seconds)
 
 
-def _empty(run: Run, status: str, reason: str, seconds: float) -> dict[str, Any]:
+def _empty(run: Run, status: str, reason: str, seconds: float) -> JsonObject:
     """Return the record of a run without a result."""
     values = {**run.record(), "status": status, "reason": reason, "seconds": round(seconds, 3)}
-    record: dict[str, Any] = json.loads(Record("evaluation", values, provenance()).to_json())
+    record: JsonObject = json.loads(Record("evaluation", values, provenance()).to_json())
     return record

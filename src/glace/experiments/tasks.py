@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from glace.errors import InputError
 from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
 from glace.experiments.baselines.graph2gauss import Graph2Gauss
 from glace.experiments.baselines.graph_networks import VGAE, GraphSAGE
-from glace.experiments.baselines.method import Method, RawAttributes, refuse_unseen, with_unseen
+from glace.experiments.baselines.method import Baseline, Method, RawAttributes, refuse_unseen, with_unseen
 from glace.experiments.baselines.node2vec import DeepWalk, Node2Vec
 from glace.experiments.evaluation.classes import node_classification, visualization
 from glace.experiments.evaluation.link_prediction import link_prediction, link_values
@@ -22,18 +22,25 @@ from glace.fitted.state import Listener, Progress
 from glace.gaussian.dissimilarity import stacked
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
+from glace.graph.node_types import NodeAttributes
 from glace.graph.split import HeldOut
 from glace.records import Record, peak_rss_mb, provenance
 from glace.rng import Streams
+from glace.sparse import Matrix
 
-BASELINES: dict[str, Any] = {
-    each.name: each for each in (RawAttributes, DeepWalk, Node2Vec, VGAE, GraphSAGE, Graph2Gauss)
-}
+Options = dict[str, Any]
+"""Values of any type by the name of the option; the method checks them."""
+Values = dict[str, object]
+Unseen = Matrix | NodeAttributes
+"""Attributes of unseen nodes; the baselines take a matrix."""
+
+_BASELINES = (RawAttributes, DeepWalk, Node2Vec, VGAE, GraphSAGE, Graph2Gauss)
+BASELINES: dict[str, type[Baseline]] = {each.name: each for each in _BASELINES}
 
 # The paper gives every method 128 numbers per node: a point of 128 dimensions, or a Gaussian of 64.
-_POINT: dict[str, Any] = {"dim": 128}
-_TWO_POINTS: dict[str, Any] = {"dim": 64, "proximity": "both"}
-LEARNED: dict[str, tuple[type[GLACE], dict[str, Any]]] = {
+_POINT: Options = {"dim": 128}
+_TWO_POINTS: Options = {"dim": 64, "proximity": "both"}
+LEARNED: dict[str, tuple[type[GLACE], Options]] = {
     "line": (LINE, _TWO_POINTS),
     "line-first": (LINE, _POINT | {"proximity": "first"}),
     "line-second": (LINE, _POINT | {"proximity": "second"}),
@@ -52,7 +59,7 @@ GAUSSIAN = tuple(name for name in METHODS if name.startswith("glace") or name ==
 class Learned:
     """An estimator as a method; `model` is the last one fitted."""
 
-    def __init__(self, name: str, estimator: type[GLACE], options: dict[str, Any]) -> None:
+    def __init__(self, name: str, estimator: type[GLACE], options: Options) -> None:
         self.name, self.estimator, self.options = name, estimator, options
         self.inductive = estimator is not LINE
         self.model: GLACE | None = None
@@ -60,13 +67,15 @@ class Learned:
         """[seconds since the start, best validation AUC so far] for each improvement."""
         estimator(**options).config()  # raises for a wrong option before a graph is read
 
-    def embed(self, graph: Graph, streams: Streams, unseen: Any = None, validation: HeldOut | None = None) -> Embedding:
+    def embed(
+        self, graph: Graph, streams: Streams, unseen: Unseen | None = None, validation: HeldOut | None = None
+    ) -> Embedding:
         """Fit the estimator and return its embedding, followed by that of the unseen nodes."""
         if not self.inductive:
             refuse_unseen(self, unseen)
         self.curve = []
         # Tasks with validation pairs are about links, the others about nodes.
-        purpose = {"purpose": "nodes" if validation is None else "links"}
+        purpose: Options = {"purpose": "nodes" if validation is None else "links"}
         model = self.estimator(**purpose | self.options | {"random_state": streams.seed})
         self.model = model.fit(graph, validation=validation, listener=self._listener())
         if unseen is None:
@@ -83,7 +92,7 @@ class Learned:
 
         return listen
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Values:
         """Return the fields of a record about the fit."""
         if self.model is None or self.model.history_.best is None:
             return {}
@@ -93,7 +102,7 @@ class Learned:
         return {**steps, "choice": asdict(self.model.selection_)}
 
 
-def make(name: str, options: dict[str, Any]) -> Method:
+def make(name: str, options: Options) -> Method:
     """Return the method of this name with the given options."""
     if name in LEARNED:
         estimator, own = LEARNED[name]
@@ -102,11 +111,10 @@ def make(name: str, options: dict[str, Any]) -> Method:
     if name not in BASELINES:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {name!r}")
     _check_known(name, BASELINES[name], options)
-    method: Method = BASELINES[name](**options)
-    return method
+    return BASELINES[name](**options)
 
 
-def _check_known(name: str, kind: Any, options: dict[str, Any]) -> None:
+def _check_known(name: str, kind: type[GLACE | Baseline], options: Options) -> None:
     known = [each.name for each in fields(kind)]
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -125,9 +133,6 @@ def _joined(known: Embedding, unseen: Embedding) -> Embedding:
     return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.platt_scaling, context, certainty)
 
 
-Values = dict[str, Any]
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """One evaluation: task, method, seed and options."""
@@ -135,11 +140,25 @@ class Evaluation:
     task: str
     method: str
     seed: int = 0
-    options: dict[str, Any] | None = None
+    options: Options | None = None
     split: Path | None = None
     """File with a given split, in place of a random one."""
     hidden_share: float | None = None
     """Fraction of nodes that induction hides."""
+
+
+class TimedEmbed:
+    """Embeds graphs with one method and one seed, and measures the time without that of the evaluation."""
+
+    def __init__(self, method: Method, streams: Streams) -> None:
+        self.method, self.streams, self.seconds = method, streams, 0.0
+
+    def __call__(self, graph: Graph, unseen: Unseen | None = None, validation: HeldOut | None = None) -> Embedding:
+        """Return the embedding of the graph's nodes, followed by unseen nodes."""
+        began = time.perf_counter()
+        embedding = self.method.embed(graph, self.streams, unseen, validation)
+        self.seconds += time.perf_counter() - began
+        return embedding
 
 
 def check(wanted: Evaluation) -> Method:
@@ -177,9 +196,8 @@ def unsupported(task: str, method: str) -> str | None:
 def evaluate(graph: Graph, dataset: str, wanted: Evaluation) -> Record:
     """Run the evaluation and return its record."""
     method, streams = check(wanted), Streams(wanted.seed)
-    began = time.perf_counter()
-    values = TASKS[wanted.task](graph, method, streams, wanted)
-    training = values.pop("training_seconds", None)
+    embed = TimedEmbed(method, streams)
+    values = TASKS[wanted.task](graph, embed, wanted)
     result = {
         "task": wanted.task,
         "dataset": dataset,
@@ -188,7 +206,7 @@ def evaluate(graph: Graph, dataset: str, wanted: Evaluation) -> Record:
         "status": "done",
         "reason": None,
         **values,
-        "seconds": round(training if training is not None else time.perf_counter() - began, 3),
+        "seconds": round(embed.seconds, 3),
         "peak_rss_mb": peak_rss_mb(),
         "options": _options(method),
         **(method.facts() if isinstance(method, Learned) else {}),
@@ -196,80 +214,59 @@ def evaluate(graph: Graph, dataset: str, wanted: Evaluation) -> Record:
     return Record("evaluation", result, provenance(dataset=dataset, data=graph.fingerprint()))
 
 
-def _options(method: Method) -> dict[str, Any]:
+def _options(method: Method) -> Values:
     if isinstance(method, Learned):
         assert method.model is not None, "a task fits its method"
         return method.model.config_.to_dict()
-    return asdict(cast(Any, method))
+    assert isinstance(method, Baseline)
+    return asdict(method)
 
 
-def _timed(
-    method: Method, graph: Graph, streams: Streams, unseen: Any = None, validation: HeldOut | None = None
-) -> tuple[Embedding, float]:
-    """Return the embedding and the seconds of training, without the time of the evaluation."""
-    began = time.perf_counter()
-    embedding = method.embed(graph, streams, unseen, validation)
-    return embedding, time.perf_counter() - began
-
-
-def _split(graph: Graph, streams: Streams, wanted: Evaluation) -> Split:
-    """Return the given or random split; it is the same for every method."""
+def _split(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> tuple[str, Split]:
+    """Return the name of the split, and the given or random split; it is the same for every method."""
     if wanted.split is not None:
-        return given_split(graph, wanted.split)
-    return split_edges(graph, streams.numpy("split"))
+        return wanted.split.name, given_split(graph, wanted.split)
+    return "random", split_edges(graph, embed.streams.numpy("split"))
 
 
-def _named(wanted: Evaluation) -> str:
-    return "random" if wanted.split is None else wanted.split.name
+def _link_prediction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
+    name, split = _split(graph, embed, wanted)
+    return {"split": name, **link_values(embed(split.train, validation=split.validation), split)}
 
 
-def _link_prediction(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
-    split = _split(graph, streams, wanted)
-    embedding, seconds = _timed(method, split.train, streams, validation=split.validation)
-    return {"split": _named(wanted), **link_values(embedding, split), "training_seconds": seconds}
-
-
-def _node_classification(graph: Graph, method: Method, streams: Streams, _: Evaluation) -> Values:
+def _node_classification(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
     _check_labels(graph)
-    embedding, seconds = _timed(method, graph, streams)
-    return {**node_classification(embedding, graph.labels, streams).values(), "training_seconds": seconds}
+    return dict(node_classification(embed(graph), graph.labels, embed.streams).values())
 
 
-def _induction(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
+def _induction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
     share = 0.1 if wanted.hidden_share is None else wanted.hidden_share
-    if len(graph.by_type().types) > 1 and not isinstance(method, Learned):
-        raise InputError(
-            f"types of nodes have attributes of their own here, and {method.name} knows of one type; choose glace or "
-            "lace"
-        )
-    hidden = hide_nodes(graph, share, streams.numpy("hidden nodes"))
-    unseen = hidden.hidden if isinstance(method, Learned) else hidden.hidden.matrix
-    embedding, seconds = _timed(method, hidden.visible, streams, unseen=unseen)
-    scores = link_prediction(embedding, hidden.test)
-    pairs = {"pairs": len(hidden.test.pairs()), "hidden_share": share}
-    return {**pairs, **scores._asdict(), "training_seconds": seconds}
+    supports_types = isinstance(embed.method, Learned)
+    if len(graph.by_type().types) > 1 and not supports_types:
+        raise InputError(f"{embed.method.name} supports one node type, but the graph has several; choose glace or lace")
+    split = hide_nodes(graph, share, embed.streams.numpy("hidden nodes"))
+    embedding = embed(split.visible, unseen=split.hidden if supports_types else split.hidden.matrix)
+    scores = link_prediction(embedding, split.test)
+    return {"pairs": len(split.test.pairs()), "hidden_share": share, **scores._asdict()}
 
 
-def _convergence(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
-    assert isinstance(method, Learned)
-    split = _split(graph, streams, wanted)
-    _, seconds = _timed(method, split.train, streams, validation=split.validation)
-    return {"split": _named(wanted), "curve": method.curve, "training_seconds": seconds}
+def _convergence(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
+    assert isinstance(embed.method, Learned)
+    name, split = _split(graph, embed, wanted)
+    embed(split.train, validation=split.validation)
+    return {"split": name, "curve": embed.method.curve}
 
 
-def _visualization(graph: Graph, method: Method, streams: Streams, _: Evaluation) -> Values:
+def _visualization(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
     _check_labels(graph)
-    embedding, seconds = _timed(method, graph, streams)
-    found = visualization(embedding, graph.labels, seed=streams.seed)
-    return {**found.values(), "training_seconds": seconds}
+    return visualization(embed(graph), graph.labels, seed=embed.streams.seed).values()
 
 
-def _uncertainty(graph: Graph, method: Method, streams: Streams, wanted: Evaluation) -> Values:
-    split = _split(graph, streams, wanted)
-    embedding, seconds = _timed(method, split.train, streams, validation=split.validation)
-    values = uncertainty(embedding, split.train, split.test, streams.numpy("uncertainty"))
-    scores = link_prediction(embedding, split.test)._asdict()
-    return {"split": _named(wanted), **scores, **values, "training_seconds": seconds}
+def _uncertainty(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
+    name, split = _split(graph, embed, wanted)
+    embedding = embed(split.train, validation=split.validation)
+    values = uncertainty(embedding, split.train, split.test, embed.streams.numpy("uncertainty"))
+    return {"split": name, **link_prediction(embedding, split.test)._asdict(), **values}
 
 
 def _check_labels(graph: Graph) -> None:
@@ -277,7 +274,7 @@ def _check_labels(graph: Graph) -> None:
         raise InputError("the task needs labels, but the graph has none; choose link-prediction or induction")
 
 
-TASKS: dict[str, Callable[[Graph, Method, Streams, Evaluation], Values]] = {
+TASKS: dict[str, Callable[[Graph, TimedEmbed, Evaluation], Values]] = {
     "link-prediction": _link_prediction,
     "node-classification": _node_classification,
     "induction": _induction,

@@ -214,6 +214,14 @@ def test_a_report_of_nothing_that_finished_can_be_drawn(tmp_path, status):
     assert "bad luck" in text
 
 
+def test_induction_on_a_graph_that_the_paper_does_not_have(tmp_path):
+    values = {"hidden_share": 0.1, "ap": 0.9, "pairs": 9}
+    given = [record("induction", name, "glace", auc=0.8, **values) for name in ("pubmed", "debian")]
+    text = drawn(tmp_path, given)
+    assert row(text, "### 10 % of the nodes hidden", "Pubmed")[4:6] == ["93.00", "84.19"]
+    assert row(text, "### 10 % of the nodes hidden", "Debian")[4:6] == ["", ""]
+
+
 def test_only_the_tasks_that_were_run_have_sections(tmp_path):
     text = drawn(tmp_path, [links()])
     assert re.findall("^## (.*)$", text, flags=re.M) == [SECTIONS[0], SECTIONS[1], SECTIONS[-1]]

@@ -1,1 +1,1 @@
-"""Graphs made from what is on the user's own machine: WordNet's files, apt's package lists."""
+"""Builders of graphs from files on this machine: WordNet's files, apt's package lists, AMiner's citation texts."""

@@ -1,8 +1,8 @@
 """AMiner's citation text as a graph: papers, their citations, the words of their abstracts.
 
-The paper's largest graph, ACM, is made from it. A record is a paper, its lines begin with what they hold,
-a blank line ends it: `#*` title, `#@` authors, `#t` year, `#c` venue, `#index` the paper's id, `#%` the id
-of a paper it cites (a line each), `#!` abstract. The first line of a file may be the number of records.
+The paper's largest graph, ACM, is built from it. A record describes one paper and ends with a blank line. The start of
+a line says what it holds: `#*` title, `#@` authors, `#t` year, `#c` venue, `#index` the paper's id, `#%` the id of a
+cited paper (one per line), `#!` abstract. The first line of a file may be the number of records.
 """
 
 import codecs
@@ -185,7 +185,7 @@ def read_papers(text: CitationText) -> Papers:
         if record.index in lines_of:
             raise InputError(
                 f"{text.path}, line {record.line}: #index {record.index!r} was on line {lines_of[record.index]} "
-                "before; keep one record a paper"
+                "already; keep one record per paper"
             )
         lines_of[record.index] = record.line
         if record.abstract:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from types import ModuleType
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -83,14 +84,11 @@ class GraphNetwork(nn.Module):
 class GraphNetworkMethod(Descent):
     """Options of every graph network; a method adds its own, and makes its network."""
 
-    name: ClassVar[str]
-    inductive: ClassVar[bool] = True
-
     dim: int = option(128, "Dimensions of a point.", at_least=1)
     hidden: int = option(256, "Width of the hidden layer.", at_least=1)
 
     @abstractmethod
-    def network(self, library: Any, view: View, streams: Streams) -> GraphNetwork:
+    def network(self, library: ModuleType, view: View, streams: Streams) -> GraphNetwork:
         """Return an untrained network for the attributes of a view; `library` is torch_geometric.nn."""
 
     def embed(
@@ -135,7 +133,7 @@ def seeded(streams: Streams) -> Iterator[None]:
         yield
 
 
-def torch_geometric_nn(method: str) -> Any:
+def torch_geometric_nn(method: str) -> ModuleType:
     """Import and return torch_geometric.nn; InputError if it is not installed."""
     try:
         # Importing it raises deprecation warnings of torch, which a caller cannot prevent.
@@ -167,7 +165,7 @@ class VGAE(GraphNetworkMethod):
     # On Pubmed the AUC falls from 0.971 to 0.908 and recovers after 11 validations, on its way to 0.984.
     patience: int = option(20, "Stop after this many validations without a better AUC.", at_least=1)
 
-    def network(self, library: Any, view: View, streams: Streams) -> GraphNetwork:
+    def network(self, library: ModuleType, view: View, streams: Streams) -> GraphNetwork:
         """Return an untrained auto-encoder."""
         return AutoEncoder(library, view, self, streams)
 
@@ -175,7 +173,7 @@ class VGAE(GraphNetworkMethod):
 class AutoEncoder(GraphNetwork):
     """torch_geometric's VGAE over the encoder below."""
 
-    def __init__(self, library: Any, view: View, options: VGAE, streams: Streams) -> None:
+    def __init__(self, library: ModuleType, view: View, options: VGAE, streams: Streams) -> None:
         super().__init__()
         self.model = library.VGAE(Convolutions(library, view, options, streams))
         self.streams = streams
@@ -208,7 +206,7 @@ class AutoEncoder(GraphNetwork):
 class Convolutions(nn.Module):
     """Two graph convolutions, from attributes to mean and log standard deviation, each (n, dim)."""
 
-    def __init__(self, library: Any, view: View, options: VGAE, streams: Streams) -> None:
+    def __init__(self, library: ModuleType, view: View, options: VGAE, streams: Streams) -> None:
         super().__init__()
         self.input = fitting_input(view, options.hidden, streams)
         # Mean and deviation in one matrix need only one propagation.
@@ -288,7 +286,7 @@ class GraphSAGE(GraphNetworkMethod):
     first_hop_samples: int = option(25, "Neighbours sampled per node of the batch.", at_least=1)
     second_hop_samples: int = option(10, "Neighbours sampled for each of those.", at_least=1)
 
-    def network(self, library: Any, view: View, streams: Streams) -> GraphNetwork:
+    def network(self, library: ModuleType, view: View, streams: Streams) -> GraphNetwork:
         """Return an untrained network."""
         return Sage(library, view, self, streams)
 
@@ -310,7 +308,7 @@ class Sage(GraphNetwork):
     The input layer reduces the number of columns. Without it, the first projection would be D x D.
     """
 
-    def __init__(self, library: Any, view: View, options: GraphSAGE, streams: Streams) -> None:
+    def __init__(self, library: ModuleType, view: View, options: GraphSAGE, streams: Streams) -> None:
         super().__init__()
         self.options, self.streams = options, streams
         self.input = fitting_input(view, options.hidden, streams)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -92,13 +93,26 @@ def scaled_attributes(graph: Graph, unseen: Matrix | None) -> Matrix:
 
 
 @dataclass(frozen=True)
-class RawAttributes(Configuration):
+class Baseline(Configuration):
+    """A method whose fields are its options; see `Method`."""
+
+    name: ClassVar[str]
+    inductive: ClassVar[bool] = True
+
+    @abstractmethod
+    def embed(
+        self, graph: Graph, streams: Streams, unseen: Matrix | None = None, validation: HeldOut | None = None
+    ) -> Embedding:
+        """Return the embedding of the graph's nodes, followed by unseen nodes."""
+
+
+@dataclass(frozen=True)
+class RawAttributes(Baseline):
     """The unchanged attributes of a node, as a point."""
 
     most_gigabytes: float = option(4.0, "Most memory for the points, which are dense.", above=0)
 
     name: ClassVar[str] = "attributes"
-    inductive: ClassVar[bool] = True
 
     def embed(
         self,
@@ -124,7 +138,7 @@ MAX_VALIDATION_EDGES = 3000
 
 
 @dataclass(frozen=True)
-class Descent(Configuration):
+class Descent(Baseline):
     """How long to train, and how often to validate; a method adds its own options."""
 
     learning_rate: float = option(1e-2, "Step size of Adam.", above=0)

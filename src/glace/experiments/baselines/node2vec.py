@@ -14,15 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import InputError
-from glace.experiments.baselines.method import refuse_unseen
+from glace.experiments.baselines.method import Baseline, refuse_unseen
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.kernels.compile import CSR, FloatArray, IntArray, compiled
 from glace.kernels.draws import is_neighbour
 from glace.kernels.mixing import GOLDEN, mixed
-from glace.options import Configuration, option
+from glace.options import option
 from glace.rng import Streams
+from glace.sparse import Matrix
 
 NodeIndex = npt.NDArray[np.int32]
 BLOCK = 4096
@@ -154,7 +155,7 @@ LAST_RATE = 1e-4
 
 
 @dataclass(frozen=True)
-class WalkMethod(Configuration):
+class WalkMethod(Baseline):
     """What DeepWalk and node2vec share: everything except the bias of the walks.
 
     Walks of 40 nodes and a window of 5 are half of the published values. On Cora-ML's validation edges this loses
@@ -163,7 +164,6 @@ class WalkMethod(Configuration):
     on about 150,000 visits per second: `tokens` bounds the time to a few minutes for graphs of any size.
     """
 
-    name: ClassVar[str]
     inductive: ClassVar[bool] = False
 
     dim: int = option(128, "Dimensions of a point.", at_least=1)
@@ -189,7 +189,7 @@ class WalkMethod(Configuration):
         self,
         graph: Graph,
         streams: Streams,
-        unseen: Any = None,
+        unseen: Matrix | None = None,
         validation: HeldOut | None = None,  # noqa: ARG002 - training has a fixed length
     ) -> Embedding:
         """Return points; a node that no walk visits, such as one without edges, is at 0."""

@@ -66,9 +66,9 @@ class ClassScores:
     micro_f1: npt.NDArray[np.float64]
     macro_f1: npt.NDArray[np.float64]
 
-    def values(self) -> dict[str, dict[str, Any]]:
+    def values(self) -> dict[str, object]:
         """Return means and trials by share, as the fields of a record."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, object] = {}
         for name, scores in (("micro_f1", self.micro_f1), ("macro_f1", self.macro_f1)):
             rows = list(zip(map(str, self.shares), scores.tolist(), strict=True))
             found[name] = {share: float(np.mean(row)) for share, row in rows}

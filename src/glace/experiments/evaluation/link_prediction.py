@@ -1,8 +1,7 @@
 """Link prediction: do held-out edges score higher than non-edges?"""
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
@@ -33,22 +32,21 @@ def attribute_prediction(graph: Graph, held_out: HeldOut) -> LinkScores:
     rows = _unit_rows(graph.features())
     pairs = held_out.pairs()
     first, second = rows[pairs[:, 0]], rows[pairs[:, 1]]
-    products = first.multiply(second).sum(axis=1) if sp.issparse(rows) else (first * second).sum(axis=1)
-    return link_scores(np.asarray(products).ravel(), held_out.truth())
+    return link_scores(np.asarray((first * second).sum(axis=1)).ravel(), held_out.truth())
 
 
-def link_values(embedding: Embedding, split: Split) -> dict[str, Any]:
+def link_values(embedding: Embedding, split: Split) -> dict[str, object]:
     """Return the fields of a record about an embedding of `split.train`.
 
     These are test AUC and AP, and validation AUC; the calibration of its probabilities, if it has any; for points also
     the scores by cosine; and if the reverse of test edges is in the training graph, their number and the scores without
     them.
     """
-    far, truth = embedding.dissimilarities_at(split.test.pairs()), split.test.truth()
-    values: dict[str, Any] = _named(link_scores(-far, truth))
+    dissimilarities, truth = embedding.dissimilarities_at(split.test.pairs()), split.test.truth()
+    values: dict[str, object] = {**_named(link_scores(-dissimilarities, truth))}
     values["validation_auc"] = link_prediction(embedding, split.validation).auc
     if embedding.platt_scaling != UNCALIBRATED:
-        worth = calibration_of(embedding.probabilities(far), truth)
+        worth = calibration_of(embedding.probabilities(dissimilarities), truth)
         values |= {"brier": worth.brier, "calibration_error": worth.error, "reliability": worth.to_json()["bins"]}
     if embedding.variance is None:
         values |= _named(cosine_prediction(embedding, split.test), "_cosine")
@@ -63,7 +61,7 @@ def _named(scores: LinkScores, suffix: str = "") -> dict[str, float]:
     return {f"{name}{suffix}": value for name, value in scores._asdict().items()}
 
 
-def _unit_rows(matrix: Any) -> Any:
+def _unit_rows(matrix: sp.csr_array | npt.NDArray[np.floating]) -> sp.csr_array | npt.NDArray[np.floating]:
     from sklearn.preprocessing import normalize
 
     return normalize(matrix)

@@ -6,7 +6,6 @@ of equal length by name, the first of them the x axis, or single numbers by name
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,6 @@ import scipy.sparse as sp
 
 from glace.categories import Categories
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
@@ -34,7 +32,7 @@ Columns = dict[str, list[float]]
 
 def uncertainty(
     embedding: Embedding, graph: Graph, held_out: HeldOut, generator: np.random.Generator
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return all measures of a Gaussian embedding of `graph`, the training graph, on held-out pairs."""
     curves = dropped_dimensions(embedding, held_out, generator)
     certain = {} if embedding.certainty is None else certainty_scores(embedding, held_out, generator)
@@ -74,24 +72,27 @@ def scores_without_most_uncertain(embedding: Embedding, held_out: HeldOut, gener
     return _without_last(order, scores_of_pairs, held_out.truth())
 
 
-def certainty_scores(embedding: Embedding, held_out: HeldOut, generator: np.random.Generator) -> dict[str, Any]:
+def certainty_scores(embedding: Embedding, held_out: HeldOut, generator: np.random.Generator) -> dict[str, object]:
     """Return the same by certainty instead of spread, and 1 - AUC of the more and the less certain half of the pairs.
 
     The certainty of a pair is the mean of its two nodes; that of an answer is the distance of its probability from 1/2.
     """
     assert embedding.certainty is not None
     pairs, truth = held_out.pairs(), held_out.truth()
-    far = embedding.dissimilarities_at(pairs)
-    doubts = {"nodes": -embedding.certainty[pairs].mean(axis=1), "answers": -abs(embedding.probabilities(far) - 0.5)}
+    dissimilarities = embedding.dissimilarities_at(pairs)
+    doubts = {
+        "nodes": -embedding.certainty[pairs].mean(axis=1),
+        "answers": -abs(embedding.probabilities(dissimilarities) - 0.5),
+    }
     orders = {name: _certain_first(doubt, generator) for name, doubt in doubts.items()}
     halves = {}
     for name, order in orders.items():
         for kind, half in zip(("certain", "uncertain"), np.array_split(order, 2), strict=True):
             if _has_both(truth[half]):
-                halves[f"{kind}_{name}"] = 1 - link_scores(-far[half], truth[half]).auc
+                halves[f"{kind}_{name}"] = 1 - link_scores(-dissimilarities[half], truth[half]).auc
     return {
-        "without_least_certain": _without_last(orders["nodes"], -far, truth),
-        "without_least_certain_answers": _without_last(orders["answers"], -far, truth),
+        "without_least_certain": _without_last(orders["nodes"], -dissimilarities, truth),
+        "without_least_certain_answers": _without_last(orders["answers"], -dissimilarities, truth),
         "error_of_halves": halves,
     }
 
@@ -164,7 +165,7 @@ def droppable_shares(curves: Columns) -> dict[str, float]:
     }
 
 
-def rank_correlation(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> float:
+def rank_correlation(first: npt.NDArray[np.number], second: npt.NDArray[np.number]) -> float:
     """Return Spearman's correlation, ties at their mean rank; NaN for constants or fewer than 2 values."""
     from scipy.stats import spearmanr
 
@@ -223,8 +224,13 @@ def _entropy(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def _contributions(embedding: Embedding, held_out: HeldOut) -> npt.NDArray[np.float64]:
     """Return (P, L) each dimension's part of the dissimilarity of each pair: all measures are sums over dimensions."""
-    each = [_only(embedding, np.array([dimension])) for dimension in range(embedding.mean.shape[1])]
-    return np.column_stack([one.dissimilarities_at(held_out.pairs()) for one in each])
+    columns = []
+    for dimension in range(embedding.mean.shape[1]):
+        own = embedding.gaussian[:, [dimension]]
+        context = None if embedding.context is None else embedding.context[:, [dimension]]
+        one = replace(embedding, mean=own.mean, variance=own.variance, context=context)
+        columns.append(one.dissimilarities_at(held_out.pairs()))
+    return np.column_stack(columns)
 
 
 def _auc_after(
@@ -236,17 +242,6 @@ def _auc_after(
     """Return the AUC after the first `count` dimensions of an order are dropped, for each count."""
     left = contributions[:, order[::-1]].cumsum(axis=1)[:, ::-1]
     return [link_scores(-left[:, count], truth).auc for count in counts]
-
-
-def _only(embedding: Embedding, dimensions: npt.NDArray[np.int64]) -> Embedding:
-    own = _columns(embedding.gaussian, dimensions)
-    context = None if embedding.context is None else _columns(embedding.context, dimensions)
-    return replace(embedding, mean=own.mean, variance=own.variance, context=context)
-
-
-def _columns(gaussian: Gaussian, dimensions: npt.NDArray[np.int64]) -> Gaussian:
-    assert gaussian.variance is not None
-    return Gaussian(gaussian.mean[:, dimensions], gaussian.variance[:, dimensions])
 
 
 def _kept_so_far(curve: list[float]) -> npt.NDArray[np.bool_]:

@@ -113,7 +113,7 @@ CAVEATS = {
         "both directions)."
     ),
 }
-_SAME = "The paper prints the same numbers of Attributes for Cora and Pubmed; one of the two must be a mistake."
+_SAME = "The paper prints the same numbers of Attributes for Cora and Pubmed; one of the two must be a slip."
 TABLE_2_CAVEATS = {"cora": _SAME, "pubmed": f"{CAVEATS['pubmed']} {_SAME}", "citeseer": CAVEATS["citeseer"]}
 
 

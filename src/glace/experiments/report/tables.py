@@ -205,23 +205,23 @@ def _datasets(runs: Sequence[Run]) -> list[Block]:
     for dataset, group in by_dataset(runs):
         groups = dict(by_method(group))
         printed = [paper.link_prediction(method, dataset) for method in groups]
-        guide = "The paper prints no numbers for this graph."
+        rows = list(groups.values())
+        guide, columns = "The paper prints no numbers for this graph.", [*_ours(rows), *cost_columns(rows)]
         if any(printed):
             guide = "Ours, the paper's, and ours minus the paper's in percentage points."
             guide = f"{guide} {paper.TABLE_2_CAVEATS.get(dataset, '')}".strip()
-        table = Table((methods_column(groups), *_compared(list(groups.values()), printed)))
+            columns = _compared(rows, printed)
+        table = Table((methods_column(groups), *columns))
         blocks += [Heading(dataset_name(dataset)), guide, table]
     return blocks
 
 
 def _compared(rows: Rows, printed: Sequence[paper.Printed | None]) -> list[Column]:
-    """Return AUC and AP: ours and, if there are any, the paper's and the differences; then the cost."""
-    columns = []
-    if any(printed):
-        auc = compared_columns("AUC", rows, "auc", [each and each.auc for each in printed])
-        ap = compared_columns("AP", rows, "ap", [each and each.ap for each in printed])
-        columns = [each for both in zip(auc, ap, strict=True) for each in both]
-    return [*_ours(rows), *columns, *cost_columns(rows)]
+    """Return AUC and AP: ours, the paper's and the differences; then the cost."""
+    auc = compared_columns("AUC", rows, "auc", [each and each.auc for each in printed])
+    ap = compared_columns("AP", rows, "ap", [each and each.ap for each in printed])
+    theirs = [column for both in zip(auc, ap, strict=True) for column in both]
+    return [*_ours(rows), *theirs, *cost_columns(rows)]
 
 
 def _ours(rows: Rows, suffix: str = "", group: str = "ours") -> list[Column]:
