@@ -20,8 +20,7 @@ from glace.experiments.evaluation.uncertainty import certainty_scores
 from glace.experiments.splits import hide_nodes, split_edges
 from glace.fitted.state import embed_all
 from glace.graph.graph import Graph
-from glace.queries.certainty import evidence
-from glace.queries.novelty import HIGH
+from glace.queries.certainty import HIGH, evidence
 from glace.rng import Streams
 from glace.sparse import narrowed
 

@@ -9,6 +9,8 @@ from glace.gaussian.embedding import PlattScaling
 from glace.queries.calibration import (
     brier_score,
     calibration_error,
+    calibration_of,
+    cross_validated_calibration,
     fit_platt_scaling,
     reliability,
 )
@@ -70,3 +72,38 @@ def test_reliability_counts_every_pair_once():
     assert bins[0].observed == 0.5
     assert calibration_error(bins) == pytest.approx((2 * 0.475 + 2 * 0.005) / 5)
     assert brier_score(probabilities, truth) == pytest.approx((0.95**2 + 0.5**2 + 0.51**2) / 5)
+
+
+def test_cross_validation_scales_each_pair_by_a_fit_to_the_other_folds():
+    dissimilarities, truth = drawn(3, 400, PlattScaling(9.0, 0.3))
+    order = np.argsort(~truth, kind="stable")
+    dissimilarities, truth = dissimilarities[order], truth[order]
+    expected = np.empty(400)
+    for fold in range(5):
+        rest = [row for row in range(400) if row % 5 != fold]
+        scaling = fit_platt_scaling(dissimilarities[rest], truth[rest])
+        assert scaling is not None
+        expected[fold::5] = scaling.probabilities(dissimilarities[fold::5])
+    found = cross_validated_calibration(dissimilarities, truth)
+    assert found is not None
+    assert found == calibration_of(expected, truth)
+    assert found.pairs == 400
+    assert found.brier == pytest.approx(((expected - truth) ** 2).mean())
+    fitted = fit_platt_scaling(dissimilarities, truth)
+    assert fitted is not None
+    assert found.brier > brier_score(fitted.probabilities(dissimilarities), truth), "not measured on the fitted pairs"
+
+
+def test_no_calibration_if_a_fold_cannot_be_fitted():
+    assert cross_validated_calibration(np.arange(10.0), np.ones(10, np.bool_)) is None, "only edges"
+    truth = np.arange(10) < 5
+    assert cross_validated_calibration(np.arange(10.0)[::-1], truth) is None, "edges are less similar"
+    one_edge = np.arange(10) == 0
+    assert cross_validated_calibration(np.arange(10.0), one_edge) is None, "a fold has the only edge"
+    assert cross_validated_calibration(np.arange(10.0), truth) is not None
+
+
+def test_calibration_as_json_and_back():
+    dissimilarities, truth = drawn(4, 200, PlattScaling(9.0, 0.3))
+    found = calibration_of(PlattScaling(9.0, 0.3).probabilities(dissimilarities), truth)
+    assert type(found).from_json(found.to_json()) == found

@@ -195,7 +195,7 @@ def test_new_nodes_by_mixed_columns(monkeypatch):
     (whole, part) = asked.embed(rows=[{"town": "x", "size": 3}, {"size": 2.5}], k=1)
     assert whole["mean"] == asked.model.transform(pd.DataFrame({"town": ["x"], "size": [3]})).mean[0].tolist()
     assert part["mean"] != whole["mean"]
-    with pytest.raises(InputError, match="no column is called 'colour'; there are size, town"):
+    with pytest.raises(InputError, match="no column is called 'colour'; the columns are size, town"):
         asked.embed(rows=[{"colour": "red"}])
     with pytest.raises(InputError, match="the values of a column must be of one kind"):
         asked.embed(rows=[{"size": 1}, {"size": "tall"}])

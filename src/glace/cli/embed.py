@@ -12,7 +12,7 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.gaussian.embedding import Embedding
-    from glace.queries.novelty import Novelty
+    from glace.queries.certainty import Novelty
 
 
 def embed(

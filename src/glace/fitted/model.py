@@ -32,10 +32,9 @@ from glace.graph.node_types import NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
 from glace.queries.calibration import Calibration
-from glace.queries.certainty import CertaintyModel, attribute_evidence
+from glace.queries.certainty import CertaintyModel, Novelty, NoveltyModel, attribute_evidence
 from glace.queries.links import Links, links
 from glace.queries.neighbors import PairScores, neighbors, pair_scores
-from glace.queries.novelty import Novelty, NoveltyModel
 from glace.storage import container
 from glace.storage.container import Arrays
 from glace.storage.files import sha256_of

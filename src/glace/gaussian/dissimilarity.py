@@ -1,12 +1,12 @@
-"""How unlike two diagonal Gaussians are, written once for numpy arrays and torch tensors.
+"""Dissimilarities of diagonal Gaussians, written once for numpy arrays and torch tensors.
 
-Each measure has two forms. `direct` takes matching rows and is accurate also for nearly equal and for
-very narrow Gaussians. `left`/`right` turn the measure into a dot product,
+Each measure has two forms. `direct` compares matching rows and is accurate even for nearly equal and for
+very narrow Gaussians. `left` and `right` write the measure as a dot product,
 
     d(i, j) = <left(i), right(j)> + left_bias(i) + right_bias(j),
 
 so that all pairs of two blocks are one matrix product. That form subtracts large terms from each
-other: its error is about the machine epsilon times sum((mean^2 + variance) / variance), see
+other, and its error is about the machine epsilon times sum((mean^2 + variance) / variance), see
 docs/concepts.md for figures.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from glace.errors import InputError
 
 Array = Any
-"""A numpy array or a torch tensor; the formulas below use only what both have."""
+"""A numpy array or a torch tensor; the formulas use only operations of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Dissimilarity:
 def products(left: Factor, right: Factor) -> Array:
     """(..., n, m): the dot-product form for every row of `left` with every row of `right`."""
     library = _library(left.vector)
-    # The biases are two more columns each: added to the product, they would take two more rounds through memory.
+    # The biases are columns of the product: adding them afterwards would pass through memory twice more.
     biases = [left.bias[..., None], right.bias[..., None]]
     one = [library.ones_like(bias) for bias in biases]
     rows = library.concatenate([left.vector, biases[0], one[0]], -1)
@@ -85,11 +85,11 @@ def stacked(parts: Sequence[Gaussian]) -> Gaussian:
 
 
 def roles(measure: Dissimilarity, own: Gaussian, context: Gaussian | None) -> Roles:
-    """What nodes are in an edge, given their Gaussian and, for second-order proximity, their context.
+    """The Gaussians that stand for nodes as source and as target of an edge.
 
-    Second-order training compares a node with the context of the other, so an edge is judged by that too;
-    by the mean of both ways if edges have no direction. Measures add up over dimensions: the mean is the
-    measure of the two concatenated.
+    Second-order training compares a node with the context of the other, so edges are scored that way too; for a
+    symmetric measure by the mean of both directions. Measures are sums over dimensions, so this mean is half of the
+    measure of the concatenated Gaussians.
     """
     if context is None:
         return Roles(own, own)
@@ -131,14 +131,14 @@ def _variance(gaussian: Gaussian) -> Array:
 
 
 def _log_excess(narrow: Array, wide: Array) -> Array:
-    """t - log(1 + t) with 1 + t = narrow / wide: no digits lost to near equals, nor to a ratio near 0 or infinity."""
+    """t - log(1 + t) with 1 + t = narrow / wide, accurate for ratios close to 1, to 0 and to infinity."""
     library = _library(narrow)
     t = (narrow - wide) / wide
-    near = t.clip(-0.01, 0.01)  # what is not taken below must not overflow either
-    series = near * near * (0.5 - near * (1 / 3 - near * (0.25 - near * (0.2 - near / 6))))
-    # Below 0.01 the first term left out of the series is under 1e-10 of the sum; above, at most 2.5 digits are lost.
+    s = t.clip(-0.01, 0.01)  # the values that `where` does not use must not overflow either
+    series = s * s * (0.5 - s * (1 / 3 - s * (0.25 - s * (0.2 - s / 6))))
+    # Below 0.01, the first omitted term of the series is under 1e-10 of the sum; above, at most 2.5 digits are lost.
     small = abs(t) < 0.01
-    # log1p keeps the digits of a ratio near 1, the plain logarithm those of one near 0, where t is rounded to -1.
+    # log1p is accurate for ratios close to 1, log for ratios close to 0, where t is rounded to -1.
     log_ratio = library.where(t < -0.5, library.log(narrow / wide), library.log1p(t.clip(-0.9)))
     return library.where(small, series, t - log_ratio)
 
@@ -184,10 +184,10 @@ def _symmetric_kl_right(second: Gaussian) -> Factor:
 
 
 def _wasserstein2(first: Gaussian, second: Gaussian) -> Array:
-    """Squared 2-Wasserstein distance; covariances are diagonal, so it is that of (mean, deviation)."""
+    """Squared 2-Wasserstein distance; for diagonal covariances, the squared distance of (mean, deviation)."""
     gap = first.mean - second.mean
     deviation = _variance(first) ** 0.5, _variance(second) ** 0.5
-    # The difference of two roots through the difference of the variances keeps the digits of near equals.
+    # The difference of two roots, computed from the difference of the variances, is accurate for similar variances.
     spread = (_variance(first) - _variance(second)) / (deviation[0] + deviation[1])
     return (gap * gap + spread * spread).sum(-1)
 
@@ -236,4 +236,4 @@ MEASURES = {
         ),
     )
 }
-"""Every measure by name: `kl` for directed graphs, `symmetric_kl` for undirected, `dot` for points."""
+"""All measures by name: `kl` for directed graphs, `symmetric_kl` for undirected graphs, `dot` for points."""

@@ -1,5 +1,6 @@
-"""The means in two dimensions: by t-SNE, which keeps neighbours together, or by PCA, which keeps distances."""
+"""Positions of the means in two dimensions: t-SNE preserves neighbourhoods, PCA preserves distances."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -10,10 +11,10 @@ from glace.gaussian.embedding import Embedding
 
 LAYOUTS = ("tsne", "pca")
 
-# Forces between all points by the fast Fourier transform have a fixed cost: on one core 50 points take 4 s and 3,000
-# take 10 s; those by a tree 0.05 s and 6 s, but from some 6,000 points on they are the slower ones.
+# The Fourier transform method of t-SNE has a fixed cost: on one core it takes 4 s for 50 points and 10 s for 3,000. The
+# Barnes-Hut tree takes 0.05 s and 6 s, but is slower from about 6,000 points on.
 FFT_FROM = 5000
-# Half of openTSNE's usual iterations: at 9,000 nodes the picture no longer changes to the eye.
+# Half of openTSNE's default iterations: with 9,000 nodes, more iterations make no visible difference.
 EARLY, LATE = 125, 250
 BETWEEN_REPORTS = 5
 
@@ -36,7 +37,7 @@ def layout(
         random_state=random_state,
         n_jobs=n_jobs,
         negative_gradient_method="bh" if len(embedding) < FFT_FROM else "fft",
-        callbacks=None if progress is None else [_Told(progress)],
+        callbacks=None if progress is None else [_callback(progress)],
         callbacks_every_iters=BETWEEN_REPORTS,
     )
     return np.asarray(tsne.fit(embedding.mean.astype(np.float64)))
@@ -49,7 +50,7 @@ def principal(embedding: Embedding) -> npt.NDArray[np.float64]:
 
 
 def main_axes(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """(L, 2) the two directions in which points (n, L) vary most; signs are such that the largest part is positive."""
+    """(L, 2) the two directions in which points (n, L) vary most; the largest component of each is positive."""
     gaps = points - points.mean(axis=0)
     _, vectors = np.linalg.eigh(gaps.T @ gaps)
     axes = np.zeros((points.shape[1], 2))
@@ -58,12 +59,7 @@ def main_axes(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(axes * np.where(largest < 0, -1.0, 1.0))
 
 
-class _Told:
-    """Tells the share of all iterations that is behind; each of the two stages counts its own from 1."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.done = progress, 0
-
-    def __call__(self, *_state: object) -> None:
-        self.done += BETWEEN_REPORTS
-        self.progress(min(self.done / (EARLY + LATE), 1.0))
+def _callback(progress: Progress) -> Callable[..., None]:
+    """A callback for openTSNE that reports the share of all iterations that are done."""
+    calls = itertools.count(1)  # openTSNE's own count starts again in its second stage
+    return lambda *_state: progress(min(next(calls) * BETWEEN_REPORTS / (EARLY + LATE), 1.0))

@@ -1,4 +1,4 @@
-"""New nodes as requests describe them, to what a model takes."""
+"""Convert the new nodes of a request to the attributes that a model takes."""
 
 from functools import lru_cache
 from typing import Any
@@ -25,7 +25,7 @@ def takes(part: NodeType) -> str | None:
 
 
 def described(part: NodeType, texts: Any, attributes: Any, names: Any, rows: Any) -> Any:
-    """What `transform` takes, of the one way that is given."""
+    """The argument of `transform` for nodes described in one of four ways."""
     if rows is not None:
         return _by_rows(part, rows)
     if names is not None:
@@ -34,13 +34,13 @@ def described(part: NodeType, texts: Any, attributes: Any, names: Any, rows: Any
 
 
 def _by_rows(part: NodeType, rows: list[dict[str, Any]]) -> pa.Table:
-    """A table of the model's columns; one that a row does not have is missing in it."""
+    """A table of the model's columns; a value that a row does not have is missing."""
     if part.pipeline is None:
         raise InputError("the model has no mixed columns; give attributes, names or texts")
     known = part.pipeline.table_names
-    strange = next((name for row in rows for name in row if name not in known), None)
-    if strange is not None:
-        raise InputError(f"no column is called {strange!r}; there are {', '.join(known)}")
+    unknown = next((name for row in rows for name in row if name not in known), None)
+    if unknown is not None:
+        raise InputError(f"no column is called {unknown!r}; the columns are {', '.join(known)}")
     try:
         return pa.table({name: pa.array([row.get(name) for row in rows]) for name in known})
     except (pa.ArrowException, TypeError) as problem:
@@ -48,22 +48,20 @@ def _by_rows(part: NodeType, rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def _by_names(part: NodeType, names: list[list[str]]) -> sp.csr_array:
-    """Rows of ones where a name stands; other names are not known, and raise."""
+    """A sparse matrix with a one for each named attribute; an unknown name raises."""
     if part.feature_names is None:
         raise InputError("the model's attributes have no names; give attributes or texts")
-    known = _places(part.feature_names)
-    strange = next((name for row in names for name in row if name not in known), None)
-    if strange is not None:
-        raise InputError(f"no attribute is called {strange!r}")
-    entries = [(row, known[name]) for row, some in enumerate(names) for name in sorted(set(some))]
-    places = np.array(entries, np.int64).reshape(-1, 2)
-    return sp.csr_array(
-        (np.ones(len(places), np.float32), (places[:, 0], places[:, 1])), shape=(len(names), len(part.feature_names))
-    )
+    known = _columns(part.feature_names)
+    unknown = next((name for row in names for name in row if name not in known), None)
+    if unknown is not None:
+        raise InputError(f"no attribute is called {unknown!r}")
+    entries = [(row, known[name]) for row, listed in enumerate(names) for name in sorted(set(listed))]
+    row, column = np.array(entries, np.int64).reshape(-1, 2).T
+    return sp.csr_array((np.ones(len(row), np.float32), (row, column)), shape=(len(names), len(part.feature_names)))
 
 
 @lru_cache(maxsize=8)
-def _places(names: tuple[str, ...]) -> dict[str, int]:
+def _columns(names: tuple[str, ...]) -> dict[str, int]:
     return {name: column for column, name in enumerate(names)}
 
 

@@ -1,9 +1,9 @@
-"""Where the nodes stand on the map: worked out once, kept beside the model file."""
+"""Positions of the nodes on the map, computed once and cached beside the model file."""
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,20 +26,21 @@ def map_of(
     n_jobs: int = 1,
     progress: Callable[[float], None] | None = None,
 ) -> Positions:
-    """(n, 2) by t-SNE or PCA, from the file beside the model if it was made for this embedding, else made and kept."""
+    """(n, 2) positions by t-SNE or PCA, from the cache if it fits the embedding; otherwise computed and cached."""
     if kind not in LAYOUTS:
         raise InputError(f"must be {' or '.join(LAYOUTS)}, not {kind!r}", option="layout")
     digest, path = _digest(embedding), Path(f"{model}.{kind}.npz")
-    kept = _kept(path, digest, len(embedding))
-    if kept is not None:
-        return kept
-    # t-SNE takes at least three nodes of two dimensions, not all at one place.
+    cached = _cached(path, digest, len(embedding))
+    if cached is not None:
+        return cached
+    # t-SNE needs at least three nodes with two dimensions, not all equal.
     if kind == "pca" or len(embedding) < 3 or embedding.mean.shape[1] < 2 or np.ptp(embedding.mean, axis=0).max() == 0:
-        made = principal(embedding)
+        positions = principal(embedding).astype(np.float32)
     else:
-        made = layout(embedding, n_jobs=n_jobs, progress=progress)
-    positions = made.astype(np.float32)
-    _keep(path, digest, positions)
+        positions = layout(embedding, n_jobs=n_jobs, progress=progress).astype(np.float32)
+    # In a folder that cannot be written, the map is computed again the next time.
+    with contextlib.suppress(InputError), replacing(path) as temporary, temporary.open("wb") as sink:
+        np.savez(sink, allow_pickle=False, positions=positions, digest=np.array(digest))
     return positions
 
 
@@ -50,20 +51,12 @@ def _digest(embedding: Embedding) -> str:
     return digest.hexdigest()
 
 
-def _kept(path: Path, digest: str, nodes: int) -> Positions | None:
-    """What a file holds, if it is there and was made for these means."""
+def _cached(path: Path, digest: str, nodes: int) -> Positions | None:
+    """The positions in a file, if it exists and was made for these means."""
     try:
         arrays = read_arrays(path, ("positions", "digest"))
-        positions: Any = arrays["positions"]
+        positions: Positions = arrays["positions"]
         fits = positions.shape == (nodes, 2) and positions.dtype == np.float32 and np.isfinite(positions).all()
         return positions if fits and str(arrays["digest"]) == digest else None
     except (OSError, KeyError, ValueError, GlaceError):
         return None
-
-
-def _keep(path: Path, digest: str, positions: Positions) -> None:
-    try:
-        with replacing(path) as temporary, temporary.open("wb") as sink:
-            np.savez(sink, allow_pickle=False, positions=positions, digest=np.array(digest))
-    except InputError:
-        return  # where nothing can be written, it is worked out again the next time

@@ -1,4 +1,4 @@
-"""Starting and stopping: one process or several, on a port of this machine."""
+"""Start and stop the HTTP server, with one process or several."""
 
 import contextlib
 import os
@@ -16,13 +16,13 @@ from glace.server.answers import Answers
 from glace.server.map import Positions
 
 FINISH_SECONDS = 10
-"""That requests under way have when the server is told to stop."""
+"""Time for running requests to finish when the server stops."""
 MODEL, HOSTS = "GLACE_SERVED_MODEL", "GLACE_SERVED_HOSTS"
-"""How the processes of a server are told what they serve."""
+"""Environment variables that tell the processes of a server what to serve."""
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket on this port, 0 for any that is free; taken before anything slow is done."""
+    """A listening socket on this port, 0 for any free port; opened before slow work, to fail early."""
     if not 0 <= port <= 65535:
         raise InputError(f"must be from 0 to 65535, not {port}", option="port")
     try:
@@ -41,14 +41,10 @@ def serve(
     positions: Positions | None = None,
     started: Callable[[], object] | None = None,
 ) -> None:
-    """Serve until told to stop by SIGTERM or SIGINT; what is under way is finished."""
+    """Serve until SIGTERM or SIGINT, and finish running requests."""
     uvicorn = _uvicorn()
-    options: dict[str, Any] = {
-        "log_level": "warning",
-        "access_log": False,
-        "timeout_graceful_shutdown": FINISH_SECONDS,
-        "server_header": False,
-    }
+    options: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
+    options["timeout_graceful_shutdown"] = FINISH_SECONDS
     if started:
         threading.Timer(0.5, started).start()
     if workers == 1:
@@ -59,7 +55,7 @@ def serve(
             uvicorn.Server(config).run(sockets=[opened])
         return
     with tempfile.TemporaryDirectory(prefix="glace-") as folder:
-        # The Gaussians in a file beside the model are mapped, and the processes share them.
+        # Gaussians in a file beside the model are mapped into memory, which the processes share.
         shared = Path(folder) / "served.glace"
         model.save(shared, embedding="beside")
         os.environ |= {MODEL: str(shared), HOSTS: ",".join(hosts or [])}
@@ -69,7 +65,7 @@ def serve(
 
 @contextlib.contextmanager
 def _stopped_quietly() -> Iterator[None]:
-    """uvicorn sends itself the signal once more when it is done; by then that is no news."""
+    """Ignore the signal that uvicorn sends to itself again when it has stopped."""
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -79,7 +75,7 @@ def _stopped_quietly() -> Iterator[None]:
 
 
 def served() -> Any:
-    """The application of one process of several."""
+    """The application for one of several processes."""
     from glace.server.app import make_app
 
     hosts = [host for host in os.environ[HOSTS].split(",") if host]
@@ -88,7 +84,7 @@ def served() -> Any:
 
 def _uvicorn() -> Any:
     try:
-        import fastapi  # noqa: F401 - named here, so that one message tells what is missing
+        import fastapi  # noqa: F401 - imported here, so that one message names what is missing
         import uvicorn
     except ImportError as problem:
         raise InputError(

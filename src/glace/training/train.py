@@ -24,8 +24,7 @@ from glace.graph.node_types import NodeType
 from glace.graph.split import HeldOut
 from glace.model.network import Network, fingerprint, split_modules, using_threads
 from glace.queries.calibration import Calibration, cross_validated_calibration, fit_platt_scaling
-from glace.queries.certainty import CertaintyModel, graph_evidence
-from glace.queries.novelty import NoveltyModel, reference_rows
+from glace.queries.certainty import CertaintyModel, NoveltyModel, graph_evidence, reference_rows
 from glace.rng import Streams
 from glace.sparse import narrowed
 from glace.storage.files import check_writable
