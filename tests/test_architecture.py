@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "glace"
 BASE = {"errors", "rng", "ids", "categories", "sparse", "blocks", "options", "records", "metrics"}
 MAY_IMPORT = {unit: {"errors"} for unit in BASE} | {"errors": set()}
 MAY_IMPORT["ids"] |= {"blocks"}
-MAY_IMPORT["sparse"] |= {"blocks"}
+MAY_IMPORT["sparse"] |= {"blocks", "ids"}
 MAY_IMPORT["categories"] |= {"blocks", "ids"}
 MAY_IMPORT |= {
     "kernels": BASE,

@@ -1,4 +1,4 @@
-"""Sparse matrices: checks that scipy does not make, one width of indices, and lookups."""
+"""Matrices: checks that scipy does not make, one width of indices, sums of repeated entries, and lookups."""
 
 import copy
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from glace.blocks import BLOCK
 from glace.errors import InputError
+from glace.ids import NodeIds
 
 Matrix: TypeAlias = sp.csr_array | npt.NDArray[np.float32]
 """Node attributes: (n, D) float32, sparse or dense."""
@@ -120,3 +121,76 @@ def places_of(matrix: sp.csr_array, pairs: npt.NDArray[np.integer]) -> npt.NDArr
     found = low < end
     found[found] = matrix.indices[low[found]] == targets[found]
     return np.where(found, low, -1)
+
+
+def summed_matrix(
+    weights: npt.NDArray[np.floating],
+    positions: tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]],
+    shape: tuple[int, int],
+) -> sp.csr_array:
+    """Return the float32 CSR matrix of weights at (rows, columns); weights at the same position are summed.
+
+    scipy sums them in an order that depends on the node numbers. In float64 the sums of float32 weights are exact
+    unless their sizes differ by a factor of 10^8, so a graph has the same weights in every order of its nodes.
+    """
+    matrix = sp.csr_array((weights.astype(np.float32).astype(np.float64), positions), shape=shape)
+    matrix.sum_duplicates()
+    with np.errstate(over="ignore"):  # `check_sums` names infinite weights
+        return matrix.astype(np.float32)
+
+
+def larger_of(matrix: sp.csr_array, reverse: sp.csr_array) -> tuple[sp.csr_array, int]:
+    """Return the elementwise maximum, and the number of places where both have an entry and these are unequal."""
+    larger = sp.csr_array(matrix.maximum(reverse))
+    # matrix != reverse also counts entries that only one of the two has.
+    alone = 2 * int(larger.nnz) - int(matrix.nnz) - int(reverse.nnz)
+    if alone == larger.nnz:
+        return larger, 0
+    return larger, int((matrix != reverse).nnz) - alone
+
+
+def check_sums(adjacency: sp.csr_array) -> None:
+    """Raise InputError unless the weights of repeated edges have finite sums."""
+    if not np.isfinite(adjacency.data).all():
+        raise InputError("the weights of a repeated edge add up to more than a 32-bit float holds; scale them")
+
+
+def checked_matrix(attributes: object, ids: NodeIds | None = None) -> Matrix:
+    """Return a matrix of numbers as float32, CSR or dense; InputError for a value that is not finite.
+
+    The message names the node of the row if `ids` are given.
+    """
+    matrix = _as_float32(attributes)
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise InputError(f"attributes must be a table of rows and columns, but have the shape {matrix.shape}")
+    values = matrix.reshape(-1) if isinstance(matrix, np.ndarray) else matrix.data
+    if not np.isfinite(values).all():
+        entry = int(np.argmin(np.isfinite(values)))
+        if isinstance(matrix, np.ndarray):
+            row = entry // matrix.shape[1]
+        else:
+            row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        name = f"row {row + 1}" if ids is None or row >= len(ids) else f"node {ids[row]!r} (row {row + 1})"
+        raise InputError(f"attributes must be finite numbers, but {name} has {values[entry]}")
+    return matrix
+
+
+def _as_float32(attributes: Any) -> Matrix:
+    if np.iscomplexobj(attributes):
+        raise InputError("attributes must be real numbers, but are complex; give their parts as columns")
+    if sp.issparse(attributes):
+        check_sparse(attributes, "attributes")
+    try:
+        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite and is refused later
+            if sp.issparse(attributes):
+                matrix = sp.csr_array(attributes, dtype=np.float32, copy=True)
+                matrix.prune()  # drops what is stored beyond the last row
+                matrix.sum_duplicates()
+                matrix.eliminate_zeros()  # so that a row of stored zeros counts as empty
+                return narrowed(matrix)
+            # In row order: data frames have column order, which every product would copy.
+            dense = np.array(attributes, dtype=np.float32, order="C")
+            dense += 0  # turns -0 into 0, so that equal attributes have equal bytes and one fingerprint
+            return dense
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"attributes must be numbers: {problem}") from problem

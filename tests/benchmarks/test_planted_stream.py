@@ -11,7 +11,6 @@ from benchmarks.planted_stream import planted_folder
 from glace.datasets import planted
 from glace.errors import InputError
 from glace.io import merging
-from glace.storage import mapped as disk
 from tests.conftest import is_mapped
 
 MODULE = "benchmarks.planted_stream"

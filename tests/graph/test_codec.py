@@ -10,8 +10,7 @@ from glace.errors import FormatError
 from glace.features.pipeline import FeaturePipeline
 from glace.features.text import TextVocabulary
 from glace.graph.codec import decode, decode_types, encode, encode_types
-from glace.graph.graph import Graph, build
-from glace.graph.node_types import NodeType
+from glace.graph.graph import Graph, NodeType, build
 from glace.ids import NodeIds
 
 EDGES = [[0, 1], [1, 2], [2, 3], [3, 4]]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from glace.categories import Categories
 from glace.errors import InputError
 from glace.graph.arrays import from_arrays
-from glace.graph.graph import CleaningReport, Graph, build
-from glace.graph.node_types import NodeType, checked_matrix
+from glace.graph.graph import CleaningReport, Graph, NodeType, build
 from glace.ids import NodeIds
+from glace.sparse import checked_matrix
 
 PAIRS = np.array([[0, 1], [1, 2], [2, 1], [0, 1], [3, 3]])
 WEIGHTS = np.array([1.0, 2.0, 3.0, 4.0, 5.0])

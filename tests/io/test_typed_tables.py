@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import glace
 from glace.errors import InputError
 from glace.experiments.splits import hide_nodes, split_edges
-from glace.graph.node_types import NodeAttributes, NodeType
+from glace.graph.graph import NodeAttributes, NodeType
 from glace.graph.split import sample_non_edges
 
 WORDS = pd.DataFrame({"id": ["dog", "cat", "oak"], "length": [3, 3, 3], "vowels": [1, 1, 2]})

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 
 from glace.categories import Categories
 from glace.errors import InputError
-from glace.graph.graph import Graph, build
-from glace.graph.node_types import NodeType
+from glace.graph.graph import Graph, NodeType, build
 from glace.ids import NodeIds
 from glace.rng import Streams
 

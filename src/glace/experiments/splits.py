@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import FormatError, InputError
-from glace.graph.graph import Graph
-from glace.graph.node_types import NodeAttributes
+from glace.graph.graph import Graph, NodeAttributes
 from glace.graph.split import (
     HeldOut,
     Pairs,

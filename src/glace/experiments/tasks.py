@@ -21,8 +21,7 @@ from glace.experiments.splits import Split, given_split, hide_nodes, split_edges
 from glace.fitted.state import Listener, Progress
 from glace.gaussian.dissimilarity import stacked
 from glace.gaussian.embedding import Embedding
-from glace.graph.graph import Graph
-from glace.graph.node_types import NodeAttributes
+from glace.graph.graph import Graph, NodeAttributes
 from glace.graph.split import HeldOut
 from glace.records import Record, peak_rss_mb, provenance
 from glace.rng import Streams

@@ -27,8 +27,7 @@ from glace.gaussian.embedding_file import (
 )
 from glace.gaussian.tables import Neighbors
 from glace.graph import codec
-from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType
+from glace.graph.graph import Graph, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
 from glace.queries.calibration import Calibration

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from glace.errors import InputError
 from glace.features.columns import Frame
 from glace.features.pipeline import frame_rows
-from glace.graph.node_types import NodeAttributes, NodeType, checked_matrix
+from glace.graph.graph import NodeAttributes, NodeType
 from glace.ids import NodeIds
-from glace.sparse import Matrix
+from glace.sparse import Matrix, checked_matrix
 
 if TYPE_CHECKING:
     from glace.model.inputs import NodeInputs

@@ -16,8 +16,7 @@ from glace.config.config import Config
 from glace.config.encoders import CustomEncoder
 from glace.errors import FormatError, InputError
 from glace.gaussian.dissimilarity import Gaussian
-from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType
+from glace.graph.graph import Graph, NodeType
 from glace.queries.certainty import Allocator
 from glace.sparse import Matrix
 from glace.storage.container import Arrays

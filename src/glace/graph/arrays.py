@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from glace.categories import Categories, CategoryColumn
 from glace.errors import InputError
-from glace.graph.graph import Graph, build
-from glace.graph.node_types import NodeType
+from glace.graph.graph import Graph, NodeType, build
 from glace.ids import IdColumn, NodeIds
 from glace.sparse import check_sparse
 

@@ -23,8 +23,7 @@ from glace.blocks import blocks, row_blocks
 from glace.categories import Categories
 from glace.errors import FormatError
 from glace.features.pipeline import FeaturePipeline
-from glace.graph.graph import Graph, Mapped
-from glace.graph.node_types import NodeAttributes, NodeType
+from glace.graph.graph import Graph, Mapped, NodeAttributes, NodeType
 from glace.ids import NodeIds
 from glace.sparse import Matrix, assembled, bad_weights, entry_blocks, index_width
 from glace.storage.container import Arrays, pack_strings, unpack_strings

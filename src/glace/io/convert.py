@@ -25,7 +25,6 @@ from glace.features.columns import (
 )
 from glace.graph.codec import encode_ids
 from glace.graph.graph import CleaningReport, Graph
-from glace.graph.node_types import checked_matrix
 from glace.ids import NodeIds, id_array
 from glace.io.folder import FolderWriter, read_folder, writing
 from glace.io.merging import EdgeMerger
@@ -38,7 +37,7 @@ from glace.io.table_file import (
     with_integer_ids,
 )
 from glace.io.tables import EdgeTable, are_unknown, check_id_kinds, check_policy, edge_table, sorted_ids, unknown_node
-from glace.sparse import Matrix, index_width_of, nonzeros_per_row
+from glace.sparse import Matrix, checked_matrix, index_width_of, nonzeros_per_row
 from glace.storage.container import pack_strings
 
 ATTRIBUTES = "types/0/attributes"

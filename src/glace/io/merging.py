@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from glace.graph.graph import CleaningReport, check_sums, larger_of, summed_matrix
+from glace.graph.graph import CleaningReport
 from glace.io.folder import FolderWriter
-from glace.sparse import index_width_of
+from glace.sparse import check_sums, index_width_of, larger_of, summed_matrix
 
 RECORDS = 1 << 20
 """Records per bucket, roughly. Merging edges takes about 150 bytes per record, so a bucket takes 150 MB."""

@@ -15,8 +15,7 @@ from glace.errors import FormatError, InputError
 from glace.features.pipeline import FeaturePipeline
 from glace.graph.arrays import edges_of
 from glace.graph.codec import encode_matrix
-from glace.graph.graph import Graph, build
-from glace.graph.node_types import NodeType
+from glace.graph.graph import Graph, NodeType, build
 from glace.ids import NodeIds
 from glace.sparse import Matrix
 from glace.storage.archive import MAX_BYTES, read_arrays, string_array

@@ -30,8 +30,7 @@ from glace.features.columns import (
 )
 from glace.features.pipeline import FeaturePipeline, Kinds, distinct_columns
 from glace.features.text import TextVocabulary
-from glace.graph.graph import CleaningReport, Graph, build
-from glace.graph.node_types import NodeType
+from glace.graph.graph import CleaningReport, Graph, NodeType, build
 from glace.ids import NodeIds
 from glace.sparse import Matrix
 

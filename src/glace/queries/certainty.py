@@ -24,8 +24,7 @@ import scipy.sparse as sp
 from glace.blocks import blocks, row_blocks
 from glace.errors import FormatError
 from glace.gaussian.dissimilarity import Gaussian
-from glace.graph.graph import Graph
-from glace.graph.node_types import NodeAttributes
+from glace.graph.graph import Graph, NodeAttributes
 from glace.sparse import Matrix, nonzeros_per_row
 from glace.storage.container import Arrays
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.errors import InputError
-from glace.graph.node_types import NodeType
+from glace.graph.graph import NodeType
 
 
 def takes(part: NodeType) -> str | None:

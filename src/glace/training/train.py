@@ -19,8 +19,7 @@ from glace.errors import InputError
 from glace.fitted.model import LARGE, FittedModel
 from glace.fitted.state import Listener, NetworkState, Selection, embed_all, graph_inputs, standardized
 from glace.gaussian.embedding import Embedding, PlattScaling
-from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType
+from glace.graph.graph import Graph, NodeType
 from glace.graph.split import HeldOut
 from glace.model.network import Network, fingerprint, split_modules, using_threads
 from glace.queries.calibration import Calibration, cross_validated_calibration, fit_platt_scaling

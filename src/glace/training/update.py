@@ -17,8 +17,7 @@ from glace.features.text import TextVocabulary
 from glace.fitted.model import FittedModel
 from glace.fitted.state import Listener
 from glace.gaussian.dissimilarity import Gaussian, named
-from glace.graph.graph import Graph
-from glace.graph.node_types import NodeType
+from glace.graph.graph import Graph, NodeType
 from glace.graph.split import HeldOut, without_edges
 from glace.ids import NodeIds
 from glace.model.network import Network, Penalty, using_threads

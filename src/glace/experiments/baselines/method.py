@@ -15,13 +15,12 @@ from glace.errors import InputError, TooLarge, TrainingDiverged
 from glace.fitted.state import History, ValidationPoint
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.node_types import checked_matrix
 from glace.graph.split import HeldOut, hold_out
 from glace.ids import NodeIds
 from glace.metrics import LinkScores
 from glace.options import Configuration, option
 from glace.rng import Streams
-from glace.sparse import Matrix, narrowed
+from glace.sparse import Matrix, checked_matrix, narrowed
 from glace.training.optimizer import Optimizer
 
 
