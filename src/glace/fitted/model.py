@@ -19,8 +19,8 @@ from glace.fitted.new_nodes import NewAttributes, check_has_attributes, find_typ
 from glace.fitted.state import History, NetworkState, Selection, embed_all, standardized
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.embedding_file import (
+    READABLE,
     from_matrices,
-    is_embedding_file,
     platt_scaling_from,
     read_embedding,
     write_embedding,
@@ -410,7 +410,7 @@ def load_with_graph(path: str | Path) -> tuple[Embedding, Graph | None]:
     """Read an embedding, or the embedding and the graph of a model file; a model may keep no graph."""
     if Path(path).suffix == ".csv":
         raise InputError(f"{path}: a .csv export is for other programs and cannot be read back; use .parquet")
-    if is_embedding_file(path):
+    if Path(path).suffix in READABLE:
         return read_embedding(path), None
     fitted = load(path)
     return fitted.embedding, fitted.graph
@@ -418,7 +418,7 @@ def load_with_graph(path: str | Path) -> tuple[Embedding, Graph | None]:
 
 def check_model_name(path: str | Path) -> None:
     """Raise if the name of a model file would make it look like an embedding file."""
-    if is_embedding_file(path):
+    if Path(path).suffix in READABLE:
         raise InputError(f"a model file cannot be named {path}: that ending is for `glace export`; use .glace")
 
 

@@ -1,9 +1,9 @@
 """Embeddings as files: Parquet and npz to exchange, Arrow to map into memory, CSV for other programs."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import SupportsFloat, TypeVar
+from typing import SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,9 @@ ROWS = 1 << 16
 """Rows written at a time, so that an embedding can be larger than memory."""
 
 
+READABLE = (".parquet", ".arrow", ".npz")
+"""Endings of the files that `read_embedding` reads."""
 Matrix = npt.NDArray[np.float32]
-Writer = Callable[[Embedding, Path, pa.StringArray | None], None]
-Reader = Callable[[Path], Embedding]
-Format = TypeVar("Format", Writer, Reader)
 
 
 def write_embedding(
@@ -46,10 +45,10 @@ def write_embedding(
     InputError
         If the ending is unknown, the file cannot be written, or the types do not fit the nodes.
     """
-    writer = _by_ending(path, _WRITERS, "written")
+    check_ending(path)
     checked = _checked_types(types, len(embedding))
     with replacing(path) as temporary:
-        writer(embedding, temporary, checked)
+        _WRITERS[Path(path).suffix](embedding, temporary, checked)
 
 
 def _checked_types(types: Iterable[str | None] | pa.StringArray | None, count: int) -> pa.StringArray | None:
@@ -82,30 +81,21 @@ def read_embedding(path: str | Path) -> Embedding:
     FormatError
         If the file is damaged or is not an embedding.
     """
-    reader = _by_ending(path, _READERS, "read")
+    check_ending(path, READABLE, "read")
     source = existing(path, "an embedding file")
     try:
-        return reader(source)
+        if source.suffix == ".npz":
+            return _read_npz(source)
+        return from_table(_read_parquet(source) if source.suffix == ".parquet" else _read_arrow(source))
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
         detail = str(problem) if isinstance(problem, GlaceError) else "not an embedding written by glace, or damaged"
         raise FormatError(f"cannot read {path}: {detail}") from problem
 
 
-def check_ending(path: str | Path) -> None:
-    """Raise unless the name ends in a format that can be written."""
-    _by_ending(path, _WRITERS, "written")
-
-
-def is_embedding_file(path: str | Path) -> bool:
-    """Whether the name ends like an embedding that `read_embedding` reads."""
-    return Path(path).suffix in _READERS
-
-
-def _by_ending(path: str | Path, known: dict[str, Format], verb: str) -> Format:
-    ending = Path(path).suffix
-    if ending not in known:
-        raise InputError(f"an embedding cannot be {verb} as {str(path)!r}; the name must end in {', '.join(known)}")
-    return known[ending]
+def check_ending(path: str | Path, endings: Sequence[str] = (*READABLE, ".csv"), verb: str = "written") -> None:
+    """Raise unless the name ends in a format that can be written, or read."""
+    if Path(path).suffix not in endings:
+        raise InputError(f"an embedding cannot be {verb} as {str(path)!r}; the name must end in {', '.join(endings)}")
 
 
 def from_table(table: pa.Table) -> Embedding:
@@ -151,10 +141,10 @@ def _write_parquet(embedding: Embedding, path: Path, types: pa.StringArray | Non
     pq.write_table(table, path, compression="zstd", use_dictionary=False, row_group_size=ROWS)
 
 
-def _read_parquet(path: Path) -> Embedding:
+def _read_parquet(path: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
-    return from_table(pq.read_table(path))
+    return pq.read_table(path)
 
 
 def _write_arrow(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
@@ -163,9 +153,9 @@ def _write_arrow(embedding: Embedding, path: Path, types: pa.StringArray | None)
         writer.write_table(table, max_chunksize=max(len(table), 1))
 
 
-def _read_arrow(path: Path) -> Embedding:
+def _read_arrow(path: Path) -> pa.Table:
     with pa.memory_map(str(path)) as source:
-        return from_table(pa.ipc.open_file(source).read_all())
+        return pa.ipc.open_file(source).read_all()
 
 
 def _write_npz(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
@@ -176,10 +166,9 @@ def _write_npz(embedding: Embedding, path: Path, types: pa.StringArray | None) -
         arrays["types"] = string_array((each or "" for each in types.to_pylist()), "type")
     if embedding.certainty is not None:
         arrays["certainty"] = embedding.certainty
-    facts = {name: np.array(value) for name, value in embedding.platt_scaling._asdict().items()}
-    facts["dissimilarity"] = np.array(embedding.dissimilarity)
+    facts = {"dissimilarity": embedding.dissimilarity, **embedding.platt_scaling._asdict()}
     with path.open("wb") as sink:
-        np.savez(sink, allow_pickle=False, **arrays, **facts)
+        np.savez(sink, allow_pickle=False, **arrays, **{name: np.array(value) for name, value in facts.items()})
 
 
 def _read_npz(path: Path) -> Embedding:
@@ -203,10 +192,4 @@ def _write_csv(embedding: Embedding, path: Path, types: pa.StringArray | None) -
             writer.write_table(embedding.flat_table(part, types))
 
 
-_WRITERS: dict[str, Writer] = {
-    ".parquet": _write_parquet,
-    ".arrow": _write_arrow,
-    ".npz": _write_npz,
-    ".csv": _write_csv,
-}
-_READERS: dict[str, Reader] = {".parquet": _read_parquet, ".arrow": _read_arrow, ".npz": _read_npz}
+_WRITERS = {".parquet": _write_parquet, ".arrow": _write_arrow, ".npz": _write_npz, ".csv": _write_csv}
