@@ -65,7 +65,7 @@ def records(folder, question):
 def same_weights(yardstick, network):
     """Our network with the yardstick's weights."""
     encoder = network.encoders["first"]
-    encoder.input.weight.data = yardstick.source.data.clone()
+    encoder.input.own[0].weight.data = yardstick.source.data.clone()
     for name in ("mean", "variance"):
         getattr(encoder.heads[0], name).weight.data = getattr(yardstick, name).weight.data.T.contiguous()
 
