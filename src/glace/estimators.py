@@ -35,9 +35,9 @@ def _estimator(method: str) -> Callable[[type[E]], type[E]]:
         cls.__annotations__ = {name: GLACE.__annotations__[name] for name in defaults}
         for name, value in [*defaults.items(), ("method", method)]:
             setattr(cls, name, value)
-        described = f"{cls.__doc__}\n"
+        summary = cls.__doc__  # the decorator would make up one
         made = dataclass(repr=False, eq=False)(cls)
-        made.__doc__ = f"{described}{_parameters(made)}{_ATTRIBUTES}"
+        made.__doc__ = f"{summary}\n{_parameters(made)}\n{_SECTIONS}"
         return made
 
     return decorate
@@ -53,7 +53,13 @@ def _parameters(estimator: "type[GLACE]") -> str:
     return "\n".join(["", "    Parameters", "    ----------", *lines, ""])
 
 
-_ATTRIBUTES = """
+@dataclass(repr=False, eq=False)
+class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """One Gaussian per node of an attributed graph: a mean and a diagonal variance.
+
+    The Gaussian is computed from a node's attributes and, by default, those of its neighbours, so that new nodes can
+    be embedded too.
+
     Attributes
     ----------
     model_ : FittedModel
@@ -78,15 +84,6 @@ _ATTRIBUTES = """
     >>> estimator = glace.GLACE(dim=8, hidden=32, max_steps=50).fit(graph)
     >>> estimator.embedding_.mean.shape
     (200, 8)
-    """
-
-
-@dataclass(repr=False, eq=False)
-class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """One Gaussian per node of an attributed graph: a mean and a diagonal variance.
-
-    The Gaussian is computed from a node's attributes and, by default, those of its neighbours, so that new nodes can
-    be embedded too.
     """
 
     dim: int = ModelConfig.dim
@@ -301,7 +298,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         return self.model_
 
 
-GLACE.__doc__ = f"{GLACE.__doc__}{_parameters(GLACE)}{_ATTRIBUTES}"
+_SUMMARY, _, _rest = (GLACE.__doc__ or "").partition("    Attributes\n")
+_SECTIONS = f"    Attributes\n{_rest}"
+GLACE.__doc__ = f"{_SUMMARY.rstrip()}\n{_parameters(GLACE)}\n{_SECTIONS}"
 
 
 @_estimator("glace-published")
