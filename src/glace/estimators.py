@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -17,12 +17,10 @@ from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.ids import NodeId
 from glace.metrics import link_scores
+from glace.model.network import AnyEncoder
 from glace.options import limits_of
 from glace.training.train import resolve_config, train
 from glace.training.update import update
-
-if TYPE_CHECKING:
-    from glace.model.network import AnyEncoder
 
 E = TypeVar("E", bound="GLACE")
 

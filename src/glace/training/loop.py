@@ -91,15 +91,14 @@ class Checkpoints:
     seconds: float = 10.0
     notes: dict[str, Any] = field(default_factory=dict)
     """Plain values of the caller, returned when the run is resumed."""
-
-    def __post_init__(self) -> None:
-        self._last = time.monotonic()
+    last: float = field(default_factory=time.monotonic)
+    """When the state was last written."""
 
     def offer(self, state: Callable[[], State]) -> None:
         """Write the state if it is time to."""
-        if time.monotonic() - self._last >= self.seconds:
+        if time.monotonic() - self.last >= self.seconds:
             self.save(state())
-            self._last = time.monotonic()
+            self.last = time.monotonic()
 
     def save(self, state: State) -> None:
         """Write a state, completely or not at all."""

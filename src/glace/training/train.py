@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numba
 import numpy as np
@@ -21,7 +20,7 @@ from glace.fitted.state import Listener, NetworkState, Selection, embed_all, gra
 from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.graph import Graph, NodeType
 from glace.graph.split import HeldOut
-from glace.model.network import Network, fingerprint, split_modules, using_threads
+from glace.model.network import AnyEncoder, Network, fingerprint, split_modules, using_threads
 from glace.queries.calibration import Calibration, cross_validated_calibration, fit_platt_scaling
 from glace.queries.certainty import CertaintyModel, NoveltyModel, graph_evidence, reference_rows
 from glace.rng import Streams
@@ -31,9 +30,6 @@ from glace.storage.mapped import scratch
 from glace.training.loop import Checkpoints, Trainer, TrainingTask, training_task
 from glace.training.selection import select_options
 
-if TYPE_CHECKING:
-    from glace.model.network import AnyEncoder
-
 Positions = npt.NDArray[np.int64]
 
 
@@ -42,7 +38,7 @@ def train(
     config: Config | Mapping[str, object] | None = None,
     *,
     method: str = "glace",
-    encoder: "AnyEncoder | None" = None,
+    encoder: AnyEncoder | None = None,
     validation: HeldOut | None = None,
     listener: Listener | None = None,
     checkpoint: str | Path | None = None,
@@ -104,7 +100,8 @@ def train(
         checkpoints = None
         if checkpoint is not None:
             identity = _run_identity(ordered, config, method, modules, validation)
-            checkpoints = _checkpoints(checkpoint, checkpoint_seconds, identity)
+            check_writable(checkpoint)
+            checkpoints = Checkpoints(Path(checkpoint), identity, checkpoint_seconds)
         dissimilarity = config.model.resolved_dissimilarity(graph.directed, chosen.gaussian)
         task = training_task(ordered, config, dissimilarity, _renumbered(validation, positions), modules)
         selection, trainer = _resumed(task, checkpoints) if resume else (None, None)
@@ -127,7 +124,7 @@ def check_graph(graph: object) -> None:
 
 
 def resolve_config(
-    config: Config | Mapping[str, object] | None, method: Method, encoder: "AnyEncoder | None" = None
+    config: Config | Mapping[str, object] | None, method: Method, encoder: AnyEncoder | None = None
 ) -> tuple[Config, dict[str, nn.Module]]:
     """Return the whole configuration, and custom encoders by node type."""
     if not isinstance(config, Config):
@@ -147,11 +144,6 @@ def visible_graph(graph: Graph, config: Config, method: Method) -> Graph:
             for each in graph.by_type().types
         ]
     )
-
-
-def _checkpoints(path: str | Path, seconds: float, identity: dict[str, object]) -> Checkpoints:
-    check_writable(path)
-    return Checkpoints(Path(path), identity, seconds)
 
 
 def _run_identity(

@@ -258,7 +258,10 @@ def _aligned(node_type: NodeType, schema: NodeType, mapped: bool) -> NodeType:
     _check_same_kind(node_type, schema)
     old, new = _names(schema), _names(node_type)
     if old is not None and new is None:
-        node_type = _named_as(node_type, old)
+        if node_type.width != len(old):
+            mismatch = f"the model's {len(old):,} attributes have names, but the graph's {node_type.width:,} have none"
+            raise InputError(f"{mismatch}; name them")
+        node_type = replace(node_type, feature_names=old)
     elif old is not None and new is not None and old != new:
         node_type = _by_name(node_type, schema, old, new, mapped)
     if (node_type.width or 0) < schema.width:
@@ -293,14 +296,6 @@ def _names(node_type: NodeType) -> tuple[str, ...] | None:
     if node_type.pipeline is None or node_type.pipeline.vocabulary is None:
         return node_type.feature_names
     return node_type.pipeline.vocabulary.words
-
-
-def _named_as(node_type: NodeType, names: tuple[str, ...]) -> NodeType:
-    """Give columns without names the names of the model; there must be as many."""
-    if node_type.width != len(names):
-        mismatch = f"the model's {len(names):,} attributes have names, but the graph's {node_type.width:,} have none"
-        raise InputError(f"{mismatch}; name them")
-    return replace(node_type, feature_names=names)
 
 
 def _by_name(
