@@ -111,12 +111,10 @@ def _train(
     from glace.training.train import train
 
     checkpoint = _checkpoint_of(output)
-    if checkpoint.exists():
-        screen.say(
-            f"continuing from {checkpoint}"
-            if resume
-            else f"starting from the beginning and replacing {checkpoint}; use --resume to continue from it"
-        )
+    if checkpoint.exists() and resume:
+        screen.say(f"continuing from {checkpoint}")
+    elif checkpoint.exists():
+        screen.say(f"starting from the beginning and replacing {checkpoint}; use --resume to continue from it")
     elif resume:
         screen.say(f"no {checkpoint}; starting from the beginning")
     try:
@@ -145,9 +143,9 @@ def _result(model: "FittedModel") -> dict[str, Any]:
 
     history, best = model.history, model.history.best
     return {
-        "validation_auc": best.auc if best else None,
-        "validation_ap": best.ap if best else None,
-        "best_step": best.step if best else None,
+        "validation_auc": best and best.auc,
+        "validation_ap": best and best.ap,
+        "best_step": best and best.step,
         "steps": history.step,
         "seconds": round(history.seconds, 2),
         # The seconds of trials are in the history, their edges are not.
@@ -159,11 +157,10 @@ def _result(model: "FittedModel") -> dict[str, Any]:
 
 
 def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: str) -> None:
-    history, facts = model.history, {}
-    if history.best:
-        best = history.best
+    history, best, facts = model.history, model.history.best, {}
+    if best:
         facts["validation"] = f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (best model, at step {best.step:,})"
-    if history.best and history.best.auc < LOW_AUC:
+    if best and best.auc < LOW_AUC:
         facts["warning"] = "the AUC is close to chance (0.5); are the attributes related to the edges?"
     if model.selection.trials:
         facts["selected by trials"] = in_words(model.selection.options)

@@ -12,14 +12,11 @@ if TYPE_CHECKING:
     from glace.graph.graph import Graph
 
 
-MODEL = ".glace"
-
-
 def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
     """Show the size of a graph and what was found while reading it, or the facts about a model file (.glace)."""
     check_outputs(json, inputs=source.files())
     screen = Screen(quiet)
-    if source.graph is not None and source.graph.lower().endswith(MODEL):
+    if source.graph is not None and source.graph.lower().endswith(".glace"):
         _model_info(source, screen, json)
         return
     found = source.load()
