@@ -218,6 +218,8 @@ def _png(figure: "Figure", *, tight: bool = False) -> bytes:
     with io.BytesIO() as drawn, io.BytesIO() as stored:
         figure.savefig(drawn, format="png", facecolor="white", bbox_inches="tight" if tight else None)
         with Image.open(drawn) as image:
-            palette = image.convert("RGB").quantize(_COLOURS_STORED, dither=Image.Dither.NONE)
+            # Median cut, the default, gives the colour of a rare class away to more frequent ones.
+            method = Image.Quantize.MAXCOVERAGE
+            palette = image.convert("RGB").quantize(_COLOURS_STORED, method, dither=Image.Dither.NONE)
         palette.save(stored, format="png", optimize=True)
         return stored.getvalue()
