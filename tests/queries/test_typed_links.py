@@ -89,4 +89,4 @@ def test_what_makes_no_sense(model, fitted):
     ):
         with pytest.raises(InputError, match=match):
             ask()
-    assert fitted.links(k=2).source_type is None
+    assert fitted.model_.links(k=2).source_type is None
