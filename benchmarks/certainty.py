@@ -47,10 +47,7 @@ def main(
     names = dataset or ["cora-ml", "dblp", "pubmed"]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for name, seed in in_turn([(name, seed) for name in names for seed in range(seeds)], 1, "graphs"):
-        graph, options = (
-            graph_of(name, scale, data_dir),
-            {"random_state": seed, "max_steps": steps, "n_jobs": n_jobs},
-        )
+        graph, options = (graph_of(name, scale, data_dir), {"random_state": seed, "max_steps": steps, "n_jobs": n_jobs})
         values = {**links(graph, options), **novelty(graph, options)}
         report.note(dataset=name, random_state=seed, **values)
         found[name].append(values)

@@ -142,11 +142,7 @@ class Report:
         """Append a record."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = " ".join(["python", "-m", f"benchmarks.{self.question}", *sys.argv[1:]])
-        known = provenance(**self.facts) | {
-            "command": command,
-            "commit": self.commit,
-            "cores": os.cpu_count(),
-        }
+        known = provenance(**self.facts) | {"command": command, "commit": self.commit, "cores": os.cpu_count()}
         with (self.folder / f"{self.question}.jsonl").open("a", encoding="utf-8") as file:
             file.write(Record(self.question, values, known | {"load": os.getloadavg()}).to_json() + "\n")
 

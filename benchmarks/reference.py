@@ -103,12 +103,7 @@ def compare_learning(report: Report, name: str, edges: list[int], ours: Ours, wh
     rows = []
     for side in in_turn(list(SIDES), 1, f"learning from {name}"):
         found = in_child(
-            "benchmarks.reference:learned",
-            name=name,
-            side=side,
-            edges=sorted(edges),
-            where=where,
-            options=vars(ours),
+            "benchmarks.reference:learned", name=name, side=side, edges=sorted(edges), where=where, options=vars(ours)
         )
         report.note(asked="learning", name=name, side=side, **found)
         rows += [(side, at["edges"], at["seconds"], f"{at['auc']:.4f}", found["peak_mb"]) for at in found["points"]]

@@ -55,22 +55,9 @@ def main(
         rows = _approximate(embedding, sorted(approximate), queries, k, rounds, n_jobs)
         for row in rows:
             report.note(
-                **dict(
-                    zip(
-                        ("candidates", "recall", "ms", "ms_at_once", "times", "times_at_once"),
-                        row,
-                        strict=True,
-                    )
-                )
+                **dict(zip(("candidates", "recall", "ms", "ms_at_once", "times", "times_at_once"), row, strict=True))
             )
-        names = (
-            "candidates",
-            f"recall@{k}",
-            "ms, 1 query",
-            f"ms, {queries:,} at once",
-            "times exact",
-            "at once",
-        )
+        names = ("candidates", f"recall@{k}", "ms, 1 query", f"ms, {queries:,} at once", "times exact", "at once")
         report.table(f"By an index, against exact search: {title}", names, rows)
 
 

@@ -50,15 +50,7 @@ def main(
             found = asked(path, answers, requests, clients, count)
             report.note(nodes=len(answers.embedding), workers=count, **found)
             rows.append((str(count), *found.values()))
-    columns = (
-        "workers",
-        "answers a second",
-        "ms, median",
-        "ms, 99 %",
-        "5xx",
-        "other than 200",
-        "not the library's",
-    )
+    columns = ("workers", "answers a second", "ms, median", "ms, 99 %", "5xx", "other than 200", "not the library's")
     report.table(f"{requests:,} questions of {clients} clients to {answers.embedding!r}", columns, rows)
 
 
@@ -127,17 +119,7 @@ def client(address: str, questions: list[Asked]) -> list[tuple[Asked, int, Any, 
 @contextlib.contextmanager
 def started(path: Path, workers: int) -> Iterator[str]:
     """A server of this model, until the block ends; gives its address."""
-    command = [
-        sys.executable,
-        "-m",
-        "glace.cli",
-        "serve",
-        str(path),
-        "--port",
-        "0",
-        "--workers",
-        str(workers),
-    ]
+    command = [sys.executable, "-m", "glace.cli", "serve", str(path), "--port", "0", "--workers", str(workers)]
     # One thread a process: the clients are many, and n_jobs of one answer would wait for those of another.
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

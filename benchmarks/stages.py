@@ -15,15 +15,7 @@ from glace.training.loop import Trainer, input_mask, training_task
 from glace.training.optimizer import Optimizer
 from glace.training.selection import initial_options
 
-STAGES = (
-    "draw",
-    "input rows",
-    "sparse forward",
-    "dense forward",
-    "dense backward",
-    "by column",
-    "optimizer",
-)
+STAGES = ("draw", "input rows", "sparse forward", "dense forward", "dense backward", "by column", "optimizer")
 
 
 def trainer_of(graph: Graph, model: GLACE) -> Trainer:

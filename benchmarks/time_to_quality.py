@@ -48,8 +48,7 @@ class Way:
         """From "METHOD NAME=VALUE ..."; values are numbers where they look so."""
         method, *options = text.split()
         return cls(
-            method,
-            {name: number_or_word(value) for name, _, value in (each.partition("=") for each in options)},
+            method, {name: number_or_word(value) for name, _, value in (each.partition("=") for each in options)}
         )
 
     @property

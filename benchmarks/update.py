@@ -58,12 +58,7 @@ def compared(graph: Graph, penalties: list[float], options: dict[str, Any]) -> l
     anew = GLACE(**options).fit(later)
     seconds = time.perf_counter() - began
     nothing = {"kept": float("nan"), "moved": float("nan")}
-    found = [
-        (
-            "new fit",
-            {"auc": link_prediction(anew.embedding_, held_out).auc, "seconds": seconds, **nothing},
-        )
-    ]
+    found = [("new fit", {"auc": link_prediction(anew.embedding_, held_out).auc, "seconds": seconds, **nothing})]
     for penalty in penalties:
         model = GLACE(**options).fit(graph.take(np.flatnonzero(~is_new)))
         began = time.perf_counter()
@@ -71,12 +66,7 @@ def compared(graph: Graph, penalties: list[float], options: dict[str, Any]) -> l
         after = update(before, later, drift_penalty=penalty)
         seconds, report = time.perf_counter() - began, compare(before, after)
         auc = link_prediction(after.embedding, held_out).auc
-        values = {
-            "auc": auc,
-            "seconds": seconds,
-            "kept": report.kept_neighbors,
-            "moved": report.drift_median,
-        }
+        values = {"auc": auc, "seconds": seconds, "kept": report.kept_neighbors, "moved": report.drift_median}
         found.append((f"updated, drift penalty {penalty:g}", values))
     return found
 

@@ -34,12 +34,7 @@ def test_only_widths_are_cast_when_ids_are_looked_for():
     assert NodeIds(["7"]).find(pa.array(["7"], pa.string()).dictionary_encode()).tolist() == [0]
     assert NodeIds([7]).find([None]).tolist() == [-1]
     assert NodeIds([7]).find(pa.array([], pa.string())).tolist() == NodeIds(["7"]).find([]).tolist() == []
-    for ids, wanted in (
-        (NodeIds([7]), ["007"]),
-        (NodeIds([7]), ["7"]),
-        (NodeIds(["7"]), [7]),
-        (NodeIds([7]), [7.0]),
-    ):
+    for ids, wanted in ((NodeIds([7]), ["007"]), (NodeIds([7]), ["7"]), (NodeIds(["7"]), [7]), (NodeIds([7]), [7.0])):
         with pytest.raises(InputError, match=r"ids are .*, but these are .*; convert them"):
             ids.find(wanted)
 

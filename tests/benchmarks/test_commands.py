@@ -217,12 +217,7 @@ def test_scaling(tmp_path, here):
 
 def test_scaling_on_disk(tmp_path, here):
     scaling.main(
-        edges=[10_000, 20_000],
-        batch_size=64,
-        drawn=640,
-        attributes=1_000,
-        folder=tmp_path / "graphs",
-        results=tmp_path,
+        edges=[10_000, 20_000], batch_size=64, drawn=640, attributes=1_000, folder=tmp_path / "graphs", results=tmp_path
     )
     found = records(tmp_path, "scaling")
     assert [each["edges"] for each in found] == [10_000, 20_000]
@@ -281,10 +276,7 @@ def test_serving(tmp_path):
 def test_time_to_quality(tmp_path, monkeypatch):
     monkeypatch.setattr(time_to_quality, "LOOK_EVERY", 10)
     monkeypatch.setattr(time_to_quality, "PATIENCE", 1)
-    ways = [
-        "yardstick",
-        *(f"{name} max_steps=20 validate_every=10 hidden=32" for name in ("graph2gauss", "lace")),
-    ]
+    ways = ["yardstick", *(f"{name} max_steps=20 validate_every=10 hidden=32" for name in ("graph2gauss", "lace"))]
     time_to_quality.main(dataset=["planted"], way=ways, scale=0, rounds=1, results=tmp_path)
     found = records(tmp_path, "time_to_quality")
     assert [each["way"] for each in found] == ways

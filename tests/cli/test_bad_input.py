@@ -578,14 +578,7 @@ def test_rows_that_do_not_fit_the_model(refused, folder):
     refused(*EMBED, "--texts", "texts.csv", match="the model was not trained on texts; give a matrix of attributes")
     arguments = ["embed", "numbered.glace", "--attributes", "nodes.csv", "-o", "out.parquet"]
     refused(*arguments, match="the model was trained without attributes")
-    refused(
-        *EMBED,
-        "--attributes",
-        "nodes.csv",
-        "--n-jobs",
-        "0",
-        match="--n-jobs must be a whole number of at least 1",
-    )
+    refused(*EMBED, "--attributes", "nodes.csv", "--n-jobs", "0", match="--n-jobs must be a whole number of at least 1")
     refused(*EMBED, match="give either --attributes FILE or --texts FILE$")
     refused(*EMBED, "--attributes", "a", "--texts", "b", match="not both")
 

@@ -58,21 +58,12 @@ def test_what_was_found_is_said_once_more_from_the_folder(glace, folder):
     ("arguments", "message"),
     [
         (["edges.csv", "-o", "."], "cannot write .: it exists and is not a folder with a graph.json"),
-        (
-            ["edges.csv", "-o", "nodes.csv"],
-            "cannot write nodes.csv: it exists and is not a folder with a graph.json",
-        ),
-        (
-            ["edges.csv", "-o", "x/y.graph"],
-            "cannot write x/y.graph: the folder x does not exist; make it first",
-        ),
+        (["edges.csv", "-o", "nodes.csv"], "cannot write nodes.csv: it exists and is not a folder with a graph.json"),
+        (["edges.csv", "-o", "x/y.graph"], "cannot write x/y.graph: the folder x does not exist; make it first"),
         (["g.graph", "-o", "g.graph"], "cannot write g.graph: it is also another file of this command"),
         (["x.graph", "-o", "y.graph"], "no folder x.graph; give a graph folder that `glace convert` wrote"),
         (["g.graph", "--directed", "-o", "y.graph"], "the edges of g.graph have no direction"),
-        (
-            ["g.graph", "--attributes", "nodes.csv", "-o", "y.graph"],
-            "--attributes and --texts apply to a table",
-        ),
+        (["g.graph", "--attributes", "nodes.csv", "-o", "y.graph"], "--attributes and --texts apply to a table"),
         (
             ["edges.csv", "--nodes-without-attributes", "empty", "-o", "y.graph"],
             "--nodes-without-attributes applies to --attributes or --texts",

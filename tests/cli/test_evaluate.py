@@ -161,17 +161,7 @@ def test_fit_by_another_method_writes_an_embedding(glace, graph, folder):
     pytest.importorskip("gensim", reason="gensim has no wheel for Python 3.14")
     small = options("walks=2", "length=10")
     shown = glace(
-        "fit",
-        "graph.npz",
-        "--method",
-        "node2vec",
-        *small,
-        "--dim",
-        "6",
-        "-o",
-        "x.parquet",
-        "--json",
-        "f.json",
+        "fit", "graph.npz", "--method", "node2vec", *small, "--dim", "6", "-o", "x.parquet", "--json", "f.json"
     )
     assert re.search(r"(?s)Embedding\(120 points with 6 dimensions.*wrote x\.parquet \(\d+\.\d kB\)", shown)
     embedding = load_embedding("x.parquet")

@@ -85,16 +85,7 @@ def test_a_graph_folder_of_mixed_columns(glace, shops):
 def test_a_column_of_text_among_attributes_takes_texts_and_tables(glace, shops):
     shops[["id", "wares", "town"]].to_csv("wares.csv", index=False)
     glace(
-        *FIT[:3],
-        "--attributes",
-        "wares.csv",
-        "--column",
-        "wares=text",
-        "--column",
-        "town=drop",
-        *FAST,
-        "-o",
-        "w.glace",
+        *FIT[:3], "--attributes", "wares.csv", "--column", "wares=text", "--column", "town=drop", *FAST, "-o", "w.glace"
     )
     glace("embed", "w.glace", "--attributes", "wares.csv", "-o", "a.parquet")
     shops[["id", "wares"]].rename(columns={"wares": "text"}).to_csv("texts.csv", index=False)

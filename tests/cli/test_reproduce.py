@@ -98,10 +98,7 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
     ("arguments", "match"),
     [
         (["table-9"], "there is no experiment 'table-9'; choose from table-2, table-3, "),
-        (
-            ["--methods", ", "],
-            "--methods must be names, separated by commas, not ', '; leave it out for all",
-        ),
+        (["--methods", ", "], "--methods must be names, separated by commas, not ', '; leave it out for all"),
         (["--methods", "lace,gcn"], "there is no method 'gcn'; choose from attributes, "),
         (["--datasets", "karate"], "no dataset 'karate'; choose from wordnet-nouns, "),
         (["--seeds", "0"], "the number of seeds must be at least 1, not 0"),

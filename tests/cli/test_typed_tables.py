@@ -9,14 +9,7 @@ import pytest
 from glace import load, load_embedding
 from tests.cli.conftest import FAST
 
-FILES = [
-    "--edges",
-    "user:item=bought.csv",
-    "--attributes",
-    "user=users.csv",
-    "--attributes",
-    "item=items.csv",
-]
+FILES = ["--edges", "user:item=bought.csv", "--attributes", "user=users.csv", "--attributes", "item=items.csv"]
 TITLES = ["--column", "item:title=text"]
 FIT = ["fit", *FILES, *TITLES, "--directed", *FAST]
 
@@ -45,18 +38,7 @@ def test_from_tables_to_answers(glace, shop):
     assert [part.name for part in model.node_types] == ["item", "user"]
     assert "item:title" in glace("info", "m.glace")
 
-    glace(
-        "embed",
-        "m.glace",
-        "--node-type",
-        "user",
-        "--attributes",
-        "users.csv",
-        "-o",
-        "u.parquet",
-        "--json",
-        "e.json",
-    )
+    glace("embed", "m.glace", "--node-type", "user", "--attributes", "users.csv", "-o", "u.parquet", "--json", "e.json")
     frame = pd.read_csv("users.csv")
     np.testing.assert_array_equal(load_embedding("u.parquet").mean, model.transform(frame, node_type="user").mean)
     assert len(json.loads((shop / "e.json").read_text())["novelty"]) == 40
@@ -103,14 +85,8 @@ def test_hidden_nodes_of_both_types(glace, shop):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            [*FILES, "--attributes", "more.csv"],
-            "--attributes more.csv: give several files as TYPE=FILE",
-        ),
-        (
-            [*FILES, "--attributes", "user=x.csv"],
-            "--attributes is given twice for user; join the files",
-        ),
+        ([*FILES, "--attributes", "more.csv"], "--attributes more.csv: give several files as TYPE=FILE"),
+        ([*FILES, "--attributes", "user=x.csv"], "--attributes is given twice for user; join the files"),
         (
             ["--edges", "user=bought.csv"],
             "edges lead from a type to a type, as 'word:synset' (word:synset=FILE), not 'user'",

@@ -496,9 +496,7 @@ def test_embedding_nodes_that_are_unlike_the_training(glace, folder):
 
 def test_update(glace, folder):
     write_csv(
-        folder / "more.csv",
-        "id,a,b,c,d,e",
-        [*(folder / "nodes.csv").read_text().splitlines()[1:], "new,1,0,0,0,1"],
+        folder / "more.csv", "id,a,b,c,d,e", [*(folder / "nodes.csv").read_text().splitlines()[1:], "new,1,0,0,0,1"]
     )
     links = (folder / "edges.csv").read_text().splitlines()
     write_csv(folder / "links.csv", links[0], [*links[1:], "new,node 01,1.0", "new,node 04,1.0"])

@@ -24,10 +24,7 @@ from glace.errors import InputError
         ("mlp", MLP()),
         ("identity", Identity()),
         ("mlp:layers=256", MLP((256,))),
-        (
-            "mlp:layers=8+4,activation=gelu,dropout=0.1,normalization=layer",
-            MLP((8, 4), "gelu", 0.1, "layer"),
-        ),
+        ("mlp:layers=8+4,activation=gelu,dropout=0.1,normalization=layer", MLP((8, 4), "gelu", 0.1, "layer")),
         ("image:size=8x6", Image((8, 6))),
         ("image:size=3x8x6,filters=4", Image((3, 8, 6), (4,))),
         ("module:Net", CustomEncoder("Net")),

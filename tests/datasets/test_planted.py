@@ -62,10 +62,7 @@ def test_the_seed_decides():
 
 @settings(max_examples=30, deadline=None)
 @given(
-    nodes=st.integers(20, 200),
-    communities=st.integers(1, 5),
-    random_state=st.integers(0, 1000),
-    directed=st.booleans(),
+    nodes=st.integers(20, 200), communities=st.integers(1, 5), random_state=st.integers(0, 1000), directed=st.booleans()
 )
 def test_edges_are_distinct_and_never_loops(nodes, communities, random_state, directed):
     mixing = 0.3 if communities > 1 else 0.0

@@ -52,8 +52,7 @@ def test_a_name_may_have_underscores():
 
 def test_an_unknown_name_lists_the_known():
     with pytest.raises(
-        InputError,
-        match="no dataset 'imdb'; choose from wordnet-nouns, wordnet-kinds, wordnet, debian, acm, cora-ml",
+        InputError, match="no dataset 'imdb'; choose from wordnet-nouns, wordnet-kinds, wordnet, debian, acm, cora-ml"
     ):
         datasets.find("imdb")
 

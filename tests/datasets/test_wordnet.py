@@ -61,7 +61,7 @@ def edges_of(graph) -> set[tuple[str, str]]:
 def test_synsets_become_nodes_and_pointers_edges_without_the_inverse_kinds(folder):
     graph = build_wordnet(folder)
     assert list(graph.ids) == [
-        *("n:animal", "n:dog.2", "n:pack", "n:Fido", "n:dog", "v:pack", "a:tame(a)", "a:wild", "r:wildly"),
+        *("n:animal", "n:dog.2", "n:pack", "n:Fido", "n:dog", "v:pack", "a:tame(a)", "a:wild", "r:wildly")
     ]
     assert edges_of(graph) == {
         ("n:dog.2", "n:animal"),
@@ -143,21 +143,12 @@ def test_a_damaged_line_is_named(folder, line):
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "garbage",
-        "dog n",
-        "dog n 2 0 2 0 00000200",
-        "dog n 0 0 0 0",
-        "dog n two 0 1 0 00000200",
-        "d n 1 0 1 0 @",
-    ],
+    "line", ["garbage", "dog n", "dog n 2 0 2 0 00000200", "dog n 0 0 0 0", "dog n two 0 1 0 00000200", "d n 1 0 1 0 @"]
 )
 def test_a_damaged_line_of_the_index_is_named(folder, line):
     write(folder / "index.noun", [*INDEX["noun"], line])
     with pytest.raises(
-        FormatError,
-        match=r"line 7 of index.noun is not an entry of the index .*get WordNet 3.0's files again",
+        FormatError, match=r"line 7 of index.noun is not an entry of the index .*get WordNet 3.0's files again"
     ):
         build_wordnet(folder)
 

@@ -282,12 +282,7 @@ def test_frames_are_taken_by_the_names_of_their_columns():
     edges = pl.DataFrame({"source": rng.integers(50, size=90), "target": rng.integers(50, size=90)})
     model = glace.GLACE(**small(max_steps=5, validation_fraction=0)).fit(glace.from_tables(edges, nodes))
     wanted = model.embedding_.mean
-    for frame in (
-        nodes,
-        nodes.select("b", "id", "a"),
-        nodes.to_pandas().set_index("id"),
-        nodes.select("b", "a"),
-    ):
+    for frame in (nodes, nodes.select("b", "id", "a"), nodes.to_pandas().set_index("id"), nodes.select("b", "a")):
         np.testing.assert_allclose(model.transform(frame).mean, wanted, rtol=1e-4, atol=1e-6)
     assert list(model.transform(nodes[10:12].select("b", "a", "id")).ids) == [10, 11]
     with pytest.raises(InputError, match="no column 'b'; the model needs its 2 attributes by name"):

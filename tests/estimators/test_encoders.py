@@ -267,10 +267,7 @@ def test_every_type_of_input_layer_was_reached(case, model):
         ),
         (nn.Linear(9, 32), "the encoder was given 4 rows of 64 attributes and raised RuntimeError"),
         ("image:size=8x9", "the encoder: 8 x 9 pixels are 72, but there are 64 attributes"),
-        (
-            {"word": "mlp"},
-            "there is an encoder for type 'word', but no type of the graph has attributes of its own",
-        ),
+        ({"word": "mlp"}, "there is an encoder for type 'word', but no type of the graph has attributes of its own"),
         ({3: "mlp"}, "encoders are given by the names of node types, but 3 is int"),
         ("module:CustomEncoder", "a module cannot be given as text; pass the torch.nn.Module itself"),
         ({"a;b": "mlp"}, "type 'a;b' cannot have its own encoder; rename the type"),

@@ -85,14 +85,7 @@ def test_runs_are_told_apart_by_all_that_makes_them():
 
 def test_a_record_has_the_key_of_its_run():
     run = Run("dblp", Evaluation("induction", "glace", 2, hidden_share=0.5))
-    record = {
-        "task": "induction",
-        "dataset": "dblp",
-        "method": "glace",
-        "seed": 2,
-        "hidden_share": 0.5,
-        "auc": 1,
-    }
+    record = {"task": "induction", "dataset": "dblp", "method": "glace", "seed": 2, "hidden_share": 0.5, "auc": 1}
     assert key_of(record) == run.key()
     assert run.text() == "induction dblp glace, 50% hidden, seed 2"
     given = Run("dblp", Evaluation("link-prediction", "glace", split=SPLIT))

@@ -118,15 +118,9 @@ def test_a_given_split_is_read_as_it_is(given_file, five, directed, edges, weigh
         ({"test_edges": np.ones((4, 3), int)}, r"test_edges has the shape \(4, 3\); expected rows of two"),
         ({"train_edges": np.array([[0, 1], [0, 5]])}, r"train_edges: row 2 is \[0, 5\]; .* from 0 to 4"),
         ({"val_edges": np.array([[-1, 3], [0, 2]])}, r"val_edges: row 1 is \[-1, 3\]; expected node numbers"),
-        (
-            {"val_edges": np.array([[2**63, 3], [0, 2]], np.uint64)},
-            r"val_edges: row 1 is \[9223372036854775808",
-        ),
+        ({"val_edges": np.array([[2**63, 3], [0, 2]], np.uint64)}, r"val_edges: row 1 is \[9223372036854775808"),
         ({"val_edges": np.array([[0, 3], [2, 2]])}, r"val_edges: row 2 is \[2, 2\]; expected two different"),
-        (
-            {"train_edges": np.array([[0, 1], [0, 4]])},
-            r"train_edges: row 2 is \[0, 4\]; not an edge of the graph",
-        ),
+        ({"train_edges": np.array([[0, 1], [0, 4]])}, r"train_edges: row 2 is \[0, 4\]; not an edge of the graph"),
         ({"val_edges": np.array([[0, 4], [0, 2]])}, r"val_edges: row 1 is \[0, 4\]; not an edge of the graph"),
         ({"val_ground_truth": np.array([1])}, r"val_ground_truth has the shape \(1,\), but needs \(2,\), one"),
         ({"val_ground_truth": np.array([1.0, 0])}, "val_ground_truth holds float64; expected whole numbers"),

@@ -222,21 +222,12 @@ def test_who_cannot_do_what():
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (
-            Evaluation("ranking", "lace"),
-            "task must be one of link-prediction, .*, uncertainty, not 'ranking'",
-        ),
+        (Evaluation("ranking", "lace"), "task must be one of link-prediction, .*, uncertainty, not 'ranking'"),
         (Evaluation("induction", "gcn"), "method must be one of attributes, .*, not 'gcn'"),
         (Evaluation("induction", "line"), "line knows a node by its edges"),
         (Evaluation("uncertainty", "lace"), "lace has points, which have no variance"),
-        (
-            Evaluation("link-prediction", "lace", options={"depth": 3}),
-            "lace has no option 'depth'; it has dim, ",
-        ),
-        (
-            Evaluation("link-prediction", "lace", options={"dim": -1}),
-            "dim must be a whole number of at least 1",
-        ),
+        (Evaluation("link-prediction", "lace", options={"depth": 3}), "lace has no option 'depth'; it has dim, "),
+        (Evaluation("link-prediction", "lace", options={"dim": -1}), "dim must be a whole number of at least 1"),
         (Evaluation("link-prediction", "lace", seed=-1), "seed must be a whole number of at least 0, not -1"),
         (
             Evaluation("induction", "lace", split=Path("x.npz")),

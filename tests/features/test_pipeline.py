@@ -106,12 +106,7 @@ def test_what_was_never_seen_is_counted_and_adds_nothing():
     assert counts[1].line() == (
         "values of 'town' taken as unknown: 2 never seen in training (first: 'Genf' in row 1), 2 missing"
     )
-    assert [(each.column, each.missing) for each in counts] == [
-        ("price", 5),
-        ("town", 2),
-        ("wares", 2),
-        ("floors", 0),
-    ]
+    assert [(each.column, each.missing) for each in counts] == [("price", 5), ("town", 2), ("wares", 2), ("floors", 0)]
     assert counts[3].line() is None
     rows = dense(graph.pipeline.matrix(new))
     assert rows[[0, 2, 3, 4], 1:4].sum() == 0
@@ -152,18 +147,13 @@ CELLS = st.one_of(st.none(), st.floats(), st.integers(-(2**60), 2**60), st.text(
 COLUMN = st.one_of(
     st.lists(st.one_of(st.none(), st.floats()), min_size=5, max_size=5),
     st.lists(
-        st.one_of(st.none(), st.text(max_size=8), st.sampled_from(["red sea", "red", ""])),
-        min_size=5,
-        max_size=5,
+        st.one_of(st.none(), st.text(max_size=8), st.sampled_from(["red sea", "red", ""])), min_size=5, max_size=5
     ),
     st.lists(CELLS, min_size=5, max_size=5),
 )
 
 
-@given(
-    st.lists(COLUMN, min_size=1, max_size=3),
-    st.lists(st.sampled_from(["number", "category", "text"]), min_size=3),
-)
+@given(st.lists(COLUMN, min_size=1, max_size=3), st.lists(st.sampled_from(["number", "category", "text"]), min_size=3))
 def test_any_table_gives_finite_attributes_or_an_input_error(columns, kinds):
     names = [f"column {place}" for place in range(len(columns))]
     try:
@@ -183,10 +173,7 @@ def test_any_table_gives_finite_attributes_or_an_input_error(columns, kinds):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (
-            {"town": "category"},
-            "attributes must be numbers, but column 'wares' holds .*'fresh bread' in row 1.*=text",
-        ),
+        ({"town": "category"}, "attributes must be numbers, but column 'wares' holds .*'fresh bread' in row 1.*=text"),
         ({"colour": "text"}, "'colour' is not a column of attributes; those are 'price', 'town'"),
         ({"id": "category"}, "'id' is not a column of attributes"),
         ({"town": "word"}, "column 'town' cannot be 'word'; kinds: number, category, text, sentence, drop"),
@@ -248,8 +235,7 @@ def test_new_tables_that_do_not_fit_are_refused():
 
 def test_a_column_without_a_kind_tells_how_to_say_it():
     with pytest.raises(
-        InputError,
-        match=r"columns=\{'town': 'text'\} or 'category' \(--column town=text, of a type TYPE:town=text\)",
+        InputError, match=r"columns=\{'town': 'text'\} or 'category' \(--column town=text, of a type TYPE:town=text\)"
     ):
         glace.from_tables(EDGES, SHOPS[["id", "town"]])
 

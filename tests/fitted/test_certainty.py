@@ -81,8 +81,7 @@ def test_words_outside_the_vocabulary_are_counted():
     import pandas as pd
 
     graph = glace.from_tables(
-        pd.DataFrame([(str(a), str(b)) for a, b in edges], columns=["source", "target"]),
-        texts=pd.DataFrame(nodes),
+        pd.DataFrame([(str(a), str(b)) for a, b in edges], columns=["source", "target"]), texts=pd.DataFrame(nodes)
     )
     model = glace.GLACE(dim=4, hidden=8, max_steps=5, ensemble_size=1).fit(graph).model_
     assert model.novelty(["red apple", "red balloon", "gizmo", ""]).unseen.tolist() == [0, 0.5, 1, 1]

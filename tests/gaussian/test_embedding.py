@@ -58,11 +58,7 @@ def test_parquet_has_fixed_size_lists(tmp_path):
 def test_csv_has_a_column_a_number(tmp_path):
     write_embedding(embedding(), tmp_path / "e.csv")
     table = pa.csv.read_csv(tmp_path / "e.csv")
-    assert table.column_names == [
-        "id",
-        *(f"mean_{i}" for i in range(4)),
-        *(f"variance_{i}" for i in range(4)),
-    ]
+    assert table.column_names == ["id", *(f"mean_{i}" for i in range(4)), *(f"variance_{i}" for i in range(4))]
     np.testing.assert_allclose(table["variance_2"].to_numpy(), embedding().variance[:, 2], rtol=1e-6)
 
 
@@ -194,8 +190,7 @@ def test_types_are_written_and_not_read_back(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    ("types", "match"),
-    [(["word"], "1 types for 3 nodes; give one"), ([1, 2, 3], "types must be strings or None")],
+    ("types", "match"), [(["word"], "1 types for 3 nodes; give one"), ([1, 2, 3], "types must be strings or None")]
 )
 def test_types_that_cannot_be_written(tmp_path, types, match):
     with pytest.raises(InputError, match=match):

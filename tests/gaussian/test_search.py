@@ -14,8 +14,7 @@ from glace.gaussian.search import Targets
 def gaussians(seed, rows, dim=6):
     rng = np.random.default_rng(seed)
     return Gaussian(
-        rng.normal(size=(rows, dim)).astype(np.float32),
-        np.exp(rng.normal(size=(rows, dim))).astype(np.float32),
+        rng.normal(size=(rows, dim)).astype(np.float32), np.exp(rng.normal(size=(rows, dim))).astype(np.float32)
     )
 
 

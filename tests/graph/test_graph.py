@@ -91,11 +91,7 @@ def test_attributes_become_read_only_float32():
     given = np.arange(10).reshape(5, 2)
     graph = make(attributes=given)
     assert isinstance(graph.attributes, np.ndarray)
-    assert (graph.attributes.dtype, graph.num_attributes, graph.attribute_text) == (
-        np.float32,
-        2,
-        "2 dense attributes",
-    )
+    assert (graph.attributes.dtype, graph.num_attributes, graph.attribute_text) == (np.float32, 2, "2 dense attributes")
     assert graph.features() is graph.attributes
     with pytest.raises(ValueError, match="read-only"):
         graph.attributes[0, 0] = 1
@@ -247,10 +243,7 @@ def test_weights_that_a_32_bit_float_cannot_hold_above_zero(weight):
         ({"attributes": [["x"]] * 5}, "attributes must be numbers"),
         ({"attributes": np.ones((5, 1)) * 1j}, "attributes must be real numbers"),
         ({"attributes": np.array([[1], [1], [np.nan], [1], [1]])}, r"node 'c' \(row 3\) has nan"),
-        (
-            {"attributes": sp.csr_array(np.array([[0], [1e300], [0], [0], [0]]))},
-            r"node 'b' \(row 2\) has inf",
-        ),
+        ({"attributes": sp.csr_array(np.array([[0], [1e300], [0], [0], [0]]))}, r"node 'b' \(row 2\) has inf"),
         ({"pairs": [], "weights": [], "ids": ""}, "at least one node"),
     ],
 )

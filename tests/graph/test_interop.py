@@ -174,10 +174,7 @@ def test_labels_of_several_types_are_named_by_type():
     [
         (("reader", "age", torch.ones(2)), r"'reader' has neither x nor num_nodes; set data\['reader'\].num_nodes"),
         (("author", "y", torch.tensor([1])), "y of node type 'author' has 1 classes for 2 nodes"),
-        (
-            (("author", "writes", "paper"), "edge_index", torch.tensor([[0], [3]])),
-            "node 3, but there are 3 nodes",
-        ),
+        ((("author", "writes", "paper"), "edge_index", torch.tensor([[0], [3]])), "node 3, but there are 3 nodes"),
         ((("author", "writes", "paper"), "edge_index", torch.tensor([0, 3])), r"shape \(2, E\), but has \(2,\)"),
     ],
 )

@@ -166,10 +166,7 @@ def test_what_is_left_is_what_with_edges_would_give(mapped, directed):
     graph = mapped(ring(40, directed=directed))
     rest, _ = hold_out(graph, 0.2, np.random.default_rng(0))
     same = graph.with_edges(*rest.edges_and_weights())
-    for left, right in (
-        (rest.adjacency, same.adjacency),
-        (rest.neighborhoods(), same.neighborhoods()),
-    ):
+    for left, right in ((rest.adjacency, same.adjacency), (rest.neighborhoods(), same.neighborhoods())):
         np.testing.assert_array_equal(left.indptr, right.indptr)
         np.testing.assert_array_equal(left.indices, right.indices)
         np.testing.assert_array_equal(left.data, right.data)

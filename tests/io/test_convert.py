@@ -62,11 +62,7 @@ def tables(draw: Any) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     ids = draw(st.lists(keys, unique=True, max_size=9))
     width = draw(st.sampled_from([0, 1, 3, 40]))
     columns = {f"x{k}": [draw(VALUES) for _ in ids] for k in range(width)}
-    links = {
-        "source": [e[0] for e in edges],
-        "target": [e[1] for e in edges],
-        "weight": [e[2] for e in edges],
-    }
+    links = {"source": [e[0] for e in edges], "target": [e[1] for e in edges], "weight": [e[2] for e in edges]}
     labels = {"label": [draw(st.sampled_from(["p", "q", None])) for _ in ids]} if draw(st.booleans()) else {}
     return links, {"id": ids, **columns, **labels}
 
@@ -102,10 +98,7 @@ def test_a_stream_gives_what_reading_whole_gives(tmp_path_factory, both, directe
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(st.lists(st.tuples(st.integers(0, 9), VALUES), max_size=5), min_size=1, max_size=12),
-    st.booleans(),
-)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9), VALUES), max_size=5), min_size=1, max_size=12), st.booleans())
 def test_sparse_rows_too(tmp_path_factory, rows, as_svmlight):
     folder = tmp_path_factory.mktemp("convert")
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
@@ -115,10 +108,7 @@ def test_sparse_rows_too(tmp_path_factory, rows, as_svmlight):
         (folder / "n.svm").write_text("\n".join(lines) + "\n")
         attributes = folder / "n.svm"
     else:
-        lists = {
-            "columns": [[k for k, _ in row] for row in rows],
-            "values": [[v for _, v in row] for row in rows],
-        }
+        lists = {"columns": [[k for k, _ in row] for row in rows], "values": [[v for _, v in row] for row in rows]}
         table = pa.table({"id": order, "columns": pa.array(lists["columns"], pa.list_(pa.int64()))})
         table = table.append_column("values", pa.array(lists["values"], pa.list_(pa.float64())))
         attributes = folder / "n.parquet"
@@ -198,13 +188,7 @@ def test_the_progress_of_every_stage_is_told(tmp_path):
     put({"id": list(range(201)), "x": [1.0] * 201}, tmp_path / "n.csv")
     edges = put(links, tmp_path / "e.csv")
     convert_tables(edges, tmp_path / "g.graph", tmp_path / "n.csv", progress=lambda *each: told.append(each))
-    assert list(dict.fromkeys(stage for stage, _ in told)) == [
-        "ids",
-        "rows",
-        "edges",
-        "merging",
-        "attributes",
-    ]
+    assert list(dict.fromkeys(stage for stage, _ in told)) == ["ids", "rows", "edges", "merging", "attributes"]
     for stage in ("ids", "edges", "attributes"):
         shares = [share for each, share in told if each == stage]
         assert len(shares) > 1
@@ -227,10 +211,7 @@ NODE_ROWS = [f"n{k},{k}" for k in range(100)]
     ("change", "message"),
     [
         ({"edge": "n1,,1"}, "e.csv, row 82: no value in column 'target'; fill it in"),
-        (
-            {"edge": "n1,n2,-1"},
-            r"e.csv, row 82: weights must be finite and above 0, but this is -1.0; 1 such in all",
-        ),
+        ({"edge": "n1,n2,-1"}, r"e.csv, row 82: weights must be finite and above 0, but this is -1.0; 1 such in all"),
         ({"edge": "n1,n2,x"}, "e.csv, row 82: expected a number, but found 'x' in column 'weight'"),
         ({"edge": "n1,n2"}, "e.csv, row 82: expected 3 columns, got 2"),
         ({"edge": "n1,q,1"}, "e.csv, row 82: node 'q' has no row in n.csv; 1 such node in all"),
@@ -265,11 +246,7 @@ def test_other_errors_are_those_of_reading_whole(tmp_path):
     (tmp_path / "big.csv").write_text("source,target,weight\n" + "a,b,3e38\n" * 9)
     (tmp_path / "not.parquet").write_text("x")
     cases = [
-        (
-            "e.parquet",
-            "n.parquet",
-            r"names nodes by integers \(such as 1\), n.parquet by text \(such as 'a'\)",
-        ),
+        ("e.parquet", "n.parquet", r"names nodes by integers \(such as 1\), n.parquet by text \(such as 'a'\)"),
         ("e.parquet", "n.svm", "n.svm cannot be read as svmlight"),
         ("e.parquet", "inf.svm", "inf.svm, row 10: "),
         ("big.csv", None, "the weights of a repeated edge add up to more than a 32-bit float holds"),

@@ -235,11 +235,7 @@ def replaced(path: Any, array: Any) -> None:
         ),
         ("adjacency.indices", np.zeros(8, "<i8"), r"adjacency/indices is int64 of shape \(8,\)"),
         ("adjacency.data", np.zeros(7, "<f4"), r"adjacency/data is float32 of shape \(7,\)"),
-        (
-            "ids.offsets",
-            np.array([0, 1, 2, 3, 9]),
-            "ids does not hold valid strings",
-        ),
+        ("ids.offsets", np.array([0, 1, 2, 3, 9]), "ids does not hold valid strings"),
         ("ids.bytes", np.frombuffer(b"abdc", "u1"), "the ids do not ascend"),
         ("ids.bytes", np.frombuffer(b"abcc", "u1"), "id 'c' occurs more than once"),
         ("labels.codes", np.zeros(3, "<i4"), r"labels/codes is int32 of shape \(3,\)"),
@@ -293,21 +289,9 @@ def test_verified_a_folder_is_read_once(graph, tmp_path):
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [
-        (
-            "adjacency.indices",
-            np.array([1, 3, 0, 2, 3, 1, 0, 9], "<i4"),
-            "adjacency/indices must be",
-        ),
-        (
-            "adjacency.indices",
-            np.array([1, 3, 0, 2, 3, 1, 0, -1], "<i4"),
-            "adjacency/indices must be",
-        ),
-        (
-            "adjacency.indptr",
-            np.array([0, 9, 2, 6, 8], "<i4"),
-            "adjacency/indptr must ascend",
-        ),
+        ("adjacency.indices", np.array([1, 3, 0, 2, 3, 1, 0, 9], "<i4"), "adjacency/indices must be"),
+        ("adjacency.indices", np.array([1, 3, 0, 2, 3, 1, 0, -1], "<i4"), "adjacency/indices must be"),
+        ("adjacency.indptr", np.array([0, 9, 2, 6, 8], "<i4"), "adjacency/indptr must ascend"),
     ],
 )
 def test_indices_that_lead_outside_are_found(written, name, array, message):

@@ -164,10 +164,7 @@ def test_an_id_numpy_would_shorten_is_refused(tmp_path):
 
 ids = st.one_of(
     st.lists(
-        st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4),
-        min_size=1,
-        max_size=6,
-        unique=True,
+        st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4), min_size=1, max_size=6, unique=True
     ),
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=6, unique=True),
 )
@@ -225,23 +222,14 @@ EMPTY = csr_parts("adj", sp.csr_array((0, 0))) | csr_parts("attr", sp.csr_array(
         ({"adj_indices": np.array([-1, 2])}, "adj_indices must be between"),
         ({"adj_data": np.array([1.0, -1.0])}, "weights must be finite and above 0"),
         ({"attr_data": np.array([1.0, np.nan, 1.0])}, r"node 1 \(row 2\) has nan"),
-        (
-            {"attr_shape": np.array([2, 4]), "attr_indptr": np.array([0, 1, 3])},
-            "2 rows of attributes for 3 nodes",
-        ),
+        ({"attr_shape": np.array([2, 4]), "attr_indptr": np.array([0, 1, 3])}, "2 rows of attributes for 3 nodes"),
         ({"pipeline": np.frombuffer(b"{}", np.uint8)}, "the pipeline of the attributes is damaged"),
         (
             dict.fromkeys(csr_parts("attr", ADJACENCY)) | {"pipeline": np.frombuffer(b"{}", np.uint8)},
             "no member attr_data",
         ),
-        (
-            {"node_names": np.array([0xD800, 65, 66], dtype="<u4").view("<U1")},
-            "characters that are not valid Unicode",
-        ),
-        (
-            EMPTY,
-            "at least one node",
-        ),
+        ({"node_names": np.array([0xD800, 65, 66], dtype="<u4").view("<U1")}, "characters that are not valid Unicode"),
+        (EMPTY, "at least one node"),
     ],
 )
 def test_members_that_do_not_fit_are_named(saved, changes, message):

@@ -53,10 +53,7 @@ def test_parquet_keeps_its_types(tmp_path, put):
     graph = read_tables(tmp_path / "edges.parquet", put("nodes.csv", "id,x\n1,0\n2,0\n3,1\n"))
     assert list(graph.ids) == [1, 2, 3]
     pq.write_table(pa.table({"source": ["1"], "target": ["2"]}), tmp_path / "text.parquet")
-    assert list(read_tables(tmp_path / "text.parquet", put("nodes.csv", "id,x\n1,0\n2,0\n")).ids) == [
-        "1",
-        "2",
-    ]
+    assert list(read_tables(tmp_path / "text.parquet", put("nodes.csv", "id,x\n1,0\n2,0\n")).ids) == ["1", "2"]
 
 
 def test_ids_are_integers_only_if_all_of_them_are_written_so(put):
@@ -93,22 +90,15 @@ def test_texts_with_a_header(put):
 def test_svmlight_rows_are_numbered_and_led_by_their_label(put):
     attributes = put("nodes.svm", "1 1:0.5 3:2\n-1 2:1\n0.5 1:1\n")
     graph = read_tables(put("e.csv", "source,target\n0,1\n1,2\n"), attributes)
-    assert sp.csr_array(graph.attributes).toarray().tolist() == [
-        [0, 0.5, 0, 2],
-        [0, 0, 1, 0],
-        [0, 1, 0, 0],
-    ], "columns count from 0, and no file is guessed to count from 1"
+    assert sp.csr_array(graph.attributes).toarray().tolist() == [[0, 0.5, 0, 2], [0, 0, 1, 0], [0, 1, 0, 0]], (
+        "columns count from 0, and no file is guessed to count from 1"
+    )
     assert graph.labels is not None
     assert [graph.labels[node] for node in range(3)] == ["1", "-1", "0.5"]
 
 
 def test_a_byte_order_mark_and_other_line_ends_are_no_matter(put):
-    for text in (
-        EDGES,
-        EDGES.replace("\n", "\r\n"),
-        EDGES.replace("\n", "\r"),
-        "\n\n" + EDGES.replace("\n", "\n\n"),
-    ):
+    for text in (EDGES, EDGES.replace("\n", "\r\n"), EDGES.replace("\n", "\r"), "\n\n" + EDGES.replace("\n", "\n\n")):
         assert read_graph(put("e.csv", b"\xef\xbb\xbf" + text.encode())).num_edges == 2
 
 
@@ -140,10 +130,7 @@ NODE_FILE = "id,x\na,1\nb,2\nc,3\n"
             "e.csv, row 5: expected a number, but found 'heavy' in column 'weight'",
         ),
         ("source,target,weight\na,b,1\n\nb,c,\n", "e.csv, row 4: no value in column 'weight'"),
-        (
-            "source,target,weight\na,b,1\n\nb,c,-1\n",
-            "e.csv, row 4: weights must be finite and above 0, but this is -1",
-        ),
+        ("source,target,weight\na,b,1\n\nb,c,-1\n", "e.csv, row 4: weights must be finite and above 0, but this is -1"),
         ("source,target\na,b\n\n,b\n", "e.csv, row 4: no value in column 'source'; fill it in"),
         ('source,target\n"a",b\n\na,q\n', "e.csv, row 4: node 'q' has no row in n.csv; 1 such node in all"),
         ("source,target\n1,2\n3,4\n", r"e.csv, row 2: node '1' has no row in n.csv; 4 such"),

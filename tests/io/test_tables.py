@@ -146,28 +146,16 @@ def nodes(**columns):
     ("links", "described", "message"),
     [
         ("edges.csv", None, r"edges must be a table .*not str.*read_tables reads files"),
-        (
-            pa.table({"source": ["a"]}),
-            None,
-            "edges need two columns, source and target, but there is 'source'",
-        ),
+        (pa.table({"source": ["a"]}), None, "edges need two columns, source and target, but there is 'source'"),
         (pa.table({n: ["a"] for n in "wxyz"}), None, "4 columns .* name them source, target"),
         (pa.table([["a"], ["b"], ["c"]], names=["x", "y", "x"]), None, "two columns are called 'x'"),
-        (
-            pa.table({"x": ["a"], "y": ["b"], "kind": ["c"]}),
-            None,
-            "column 'kind' is the weight, but holds string",
-        ),
+        (pa.table({"x": ["a"], "y": ["b"], "kind": ["c"]}), None, "column 'kind' is the weight, but holds string"),
         (pa.table({"source": ["a"], "target": [1]}), None, "'source' holds text and 'target' integers"),
         (edges(source=["a", None, "b"]), None, "edges, row 2: no value in column 'source'; fill it in"),
         (edges(source=[1.5, 2.0, 3.0]), None, "edges, column 'source': ids must be strings or integers"),
         (edges(weight=[1.0, None, 1.0]), None, "edges, row 2: no value in column 'weight'"),
         (edges(weight=pa.nulls(3)), None, "edges, row 1: no value in column 'weight'"),
-        (
-            edges(weight=[1.0, 1.0, -2.0]),
-            None,
-            "edges, row 3: weights must be finite and above 0, but this is -2.0; 1",
-        ),
+        (edges(weight=[1.0, 1.0, -2.0]), None, "edges, row 3: weights must be finite and above 0, but this is -2.0; 1"),
         (edges(weight=[1.0, 1e-60, float("nan")]), None, "edges, row 2: .*1e-60; 2 such in all"),
         (pa.table({"source": pa.array([], pa.string()), "target": []}), None, "at least one node"),
         (edges(), pa.table({}), "attributes: no columns"),
@@ -229,10 +217,7 @@ def test_the_order_of_rows_does_not_matter(ids, data):
     rows = data.draw(st.lists(st.tuples(ends, ends, st.integers(1, 9)), min_size=1))
     described = [(node, float(place)) for place, node in enumerate(ids)]
     graphs = []
-    for links, known in (
-        (rows, described),
-        (data.draw(st.permutations(rows)), data.draw(st.permutations(described))),
-    ):
+    for links, known in ((rows, described), (data.draw(st.permutations(rows)), data.draw(st.permutations(described)))):
         table = pa.table(
             [pa.array(column) for column in zip(*links, strict=True)], names=["source", "target", "weight"]
         )
@@ -280,14 +265,8 @@ def test_rows_may_be_sparse_lists_of_columns_and_values():
         ({"values": [[1.0, 2.0, 3.0], [], [float("nan")]]}, "attributes, row 3: expected .* finite values"),
         ({"values": [[1.0, 1e60, 3.0], [], [1.0]]}, "attributes, row 1: expected .* finite values"),
         ({"columns": [[2, 0, 2], None, [1]]}, "attributes, row 2: no value in column 'columns'; fill it in"),
-        (
-            {"values": [[1.0, None, 2.0], [], [0.0]]},
-            "a list in column 'values' has a missing value; fill it in",
-        ),
-        (
-            {"columns": [["x", "y", "z"], [], ["w"]]},
-            "are lists of string and double; expected integers and numbers",
-        ),
+        ({"values": [[1.0, None, 2.0], [], [0.0]]}, "a list in column 'values' has a missing value; fill it in"),
+        ({"columns": [["x", "y", "z"], [], ["w"]]}, "are lists of string and double; expected integers and numbers"),
         ({"columns": [[], [], []], "values": [[], [], []]}, "expected integers and numbers"),
     ],
 )

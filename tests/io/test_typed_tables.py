@@ -15,11 +15,7 @@ from glace.graph.split import sample_non_edges
 
 WORDS = pd.DataFrame({"id": ["dog", "cat", "oak"], "length": [3, 3, 3], "vowels": [1, 1, 2]})
 SYNSETS = pd.DataFrame(
-    {
-        "id": ["s1", "s2"],
-        "text": ["furry animal, no tree", "tree, animal: furry"],
-        "label": ["animal", "plant"],
-    }
+    {"id": ["s1", "s2"], "text": ["furry animal, no tree", "tree, animal: furry"], "label": ["animal", "plant"]}
 )
 EDGES = pd.DataFrame({"source": ["dog", "cat", "oak"], "target": ["s1", "s1", "s2"], "weight": [1.0, 2.0, 3.0]})
 
@@ -97,10 +93,7 @@ def test_types_may_have_ids_in_common():
     edges = {("user", "item"): pd.DataFrame({"source": [1, 2], "target": [3, 1]})}
     graph = glace.from_tables(edges, {"user": users, "item": items})
     assert list(graph.ids) == ["item:1", "item:2", "item:3", "user:1", "user:2"]
-    assert [[graph.ids[end] for end in edge] for edge in graph.edges()] == [
-        ["item:1", "user:2"],
-        ["item:3", "user:1"],
-    ]
+    assert [[graph.ids[end] for end in edge] for edge in graph.edges()] == [["item:1", "user:2"], ["item:3", "user:1"]]
     assert "ids that occur in several types; nodes are called TYPE:ID: 2" in graph.cleaning_report.lines()
     assert graph.cleaning_report.nodes_only_in_attributes == 1
     names = pd.DataFrame({"id": ["x", "y"], "age": [30, 40]})
@@ -135,10 +128,7 @@ def test_nodes_without_a_row_are_refused_or_added():
             "type 'word' has a table but no edges, and type 'wrod' has edges but no table",
         ),
         ({"edges": {}}, "there is no table of edges; give at least one"),
-        (
-            {"attributes": {None: WORDS}, "texts": {}},
-            "attributes must be given by the names of types, not by None",
-        ),
+        ({"attributes": {None: WORDS}, "texts": {}}, "attributes must be given by the names of types, not by None"),
         ({"columns": "abc"}, "columns must be given by type if tables are"),
         ({"columns": {"word": "number"}}, "columns must be given by type if tables are"),
         ({"pipeline": {"word": "x"}}, "pipeline must be given by type if tables are"),
@@ -166,8 +156,7 @@ def test_wrong_tables_are_refused(options, message):
 def test_a_node_of_two_types_needs_edges_by_type():
     both = {"word": WORDS, "animal": WORDS[["id", "length"]][:2]}
     with pytest.raises(
-        InputError,
-        match=r"edges, row 1: 'dog' is a node of several types; .* such as animal:word=FILE",
+        InputError, match=r"edges, row 1: 'dog' is a node of several types; .* such as animal:word=FILE"
     ):
         glace.from_tables(pd.DataFrame({"source": ["oak", "dog"][::-1], "target": ["oak", "dog"]}), both)
 

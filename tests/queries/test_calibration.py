@@ -63,11 +63,7 @@ def test_reliability_counts_every_pair_once():
     probabilities = np.array([0.0, 0.05, 0.5, 0.51, 1.0])
     truth = np.array([False, True, True, False, True])
     bins = reliability(probabilities, truth)
-    assert [(each.low, each.high, each.pairs) for each in bins] == [
-        (0.0, 0.1, 2),
-        (0.5, 0.6, 2),
-        (0.9, 1.0, 1),
-    ]
+    assert [(each.low, each.high, each.pairs) for each in bins] == [(0.0, 0.1, 2), (0.5, 0.6, 2), (0.9, 1.0, 1)]
     assert bins[0].predicted == pytest.approx(0.025)
     assert bins[0].observed == 0.5
     assert calibration_error(bins) == pytest.approx((2 * 0.475 + 2 * 0.005) / 5)

@@ -105,13 +105,7 @@ def test_equals_have_the_share_of_what_is_below_all_of_them():
 @pytest.mark.parametrize("ranks", [[0.5, 1.5, 0], [0.5, -0.1, 0], [0.5, np.nan, 0]])
 def test_certainties_are_shares(ranks):
     with pytest.raises(InputError, match="certainties must be from 0 to 1"):
-        Embedding(
-            NodeIds.numbered(3),
-            np.ones((3, 2), np.float32),
-            None,
-            "dot",
-            certainty=np.array(ranks, np.float32),
-        )
+        Embedding(NodeIds.numbered(3), np.ones((3, 2), np.float32), None, "dot", certainty=np.array(ranks, np.float32))
 
 
 def test_certainties_are_one_for_each_node():

@@ -170,9 +170,6 @@ def test_of_types_by_indices():
 
     nodes, known, types = embedding("kl"), edges(symmetric=False), typed(symmetric=False)
     search = Indices(nodes).nearest_to
-    exact, near = (
-        likely_links(nodes, known, 50, types=types),
-        likely_links(nodes, known, 50, search, None, types),
-    )
+    exact, near = (likely_links(nodes, known, 50, types=types), likely_links(nodes, known, 50, search, None, types))
     np.testing.assert_array_equal(near.positions, exact.positions, "so few nodes are all candidates")
     assert len(links_of(nodes, known, 1, 9, search, types).positions) == 0, "meanings lead nowhere"

@@ -80,10 +80,7 @@ def test_what_makes_no_sense(model, fitted):
     for ask, match in (
         (lambda: model.links(node_type="verb"), "no type 'verb'; there are meaning, rest, word"),
         (lambda: model.links("word3", node_type="word"), "no edge leads from type 'word' to type 'word'"),
-        (
-            lambda: model.links("None37", node_type="rest"),
-            "no edge leads from nodes without a type to type 'rest'",
-        ),
+        (lambda: model.links("None37", node_type="rest"), "no edge leads from nodes without a type to type 'rest'"),
         (lambda: model.links(node_type="rest"), "no node of type 'rest' has an edge"),
         (lambda: fitted.model_.links(node_type="word"), "no type 'word'; the graph has none"),
     ):

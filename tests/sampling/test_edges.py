@@ -128,9 +128,7 @@ def test_a_batch_by_its_distinct_nodes_means_the_same(planted, kind):
     nodes, places = batch.distinct()
     assert (np.diff(nodes) > 0).all()
     for whole, by_place in zip(
-        (batch.anchors, batch.targets, batch.negatives),
-        (places.anchors, places.targets, places.negatives),
-        strict=True,
+        (batch.anchors, batch.targets, batch.negatives), (places.anchors, places.targets, places.negatives), strict=True
     ):
         np.testing.assert_array_equal(nodes[by_place], whole)
     assert places.allowed is batch.allowed

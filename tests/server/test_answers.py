@@ -142,11 +142,7 @@ ERRORS = [
     (lambda asked: asked.node("nobody"), UnknownNode, "no node 'nobody'"),
     (lambda asked: asked.neighbors("node 01", 0), InputError, "k must be from 1 to 1,000, not 0"),
     (lambda asked: asked.neighbors("node 01", 2000), InputError, "k must be from 1 to 1,000, not 2,000"),
-    (
-        lambda asked: asked.neighbors("node 01", label="x"),
-        InputError,
-        "no label 'x'; there are animal, fruit",
-    ),
+    (lambda asked: asked.neighbors("node 01", label="x"), InputError, "no label 'x'; there are animal, fruit"),
     (lambda asked: asked.neighbors("node 01", by="x"), InputError, "by must be edge or similarity, not 'x'"),
     (lambda asked: asked.links(k=0), InputError, "k must be from 1 to 1,000, not 0"),
     (lambda asked: asked.score([("node 01", "node 02")] * 1001), InputError, "at most 1,000 pairs per request"),
@@ -223,14 +219,8 @@ def test_types(typed, answers):
 @pytest.mark.parametrize(
     ("ask", "match"),
     [
-        (
-            lambda typed, _: typed.neighbors("word 00", node_type="x"),
-            "no type 'x'; there are author, meaning",
-        ),
-        (
-            lambda typed, _: typed.links("word 00", node_type="word"),
-            "no edge leads from type 'word' to type 'word'",
-        ),
+        (lambda typed, _: typed.neighbors("word 00", node_type="x"), "no type 'x'; there are author, meaning"),
+        (lambda typed, _: typed.links("word 00", node_type="word"), "no edge leads from type 'word' to type 'word'"),
         (lambda _, plain: plain.neighbors("node 01", node_type="x"), "no type 'x'; the graph has none"),
     ],
 )

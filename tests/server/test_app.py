@@ -55,10 +55,7 @@ def test_types(typed):
     reply = client.get("/api/links", params={"id": "word 00", "node_type": "meaning"})
     assert reply.json() == typed.links("word 00", node_type="meaning")
     refused = client.get("/api/neighbors", params={"id": "word 00", "node_type": "x"})
-    assert (refused.status_code, refused.json()) == (
-        422,
-        {"error": "no type 'x'; there are author, meaning, word"},
-    )
+    assert (refused.status_code, refused.json()) == (422, {"error": "no type 'x'; there are author, meaning, word"})
     drawn = client.get("/api/map").json()
     assert (drawn["types"], len(drawn["type_codes"])) == (["author", "meaning", "word"], 112)
 

@@ -93,10 +93,7 @@ def test_a_rival_wins_only_above_the_standard_error(monkeypatch):
     assert not choices.is_significantly_better(low, high, TRUTH)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"dropout": 0.1}, {"neighbor_features": "mean"}, {"offset": 2.0, "dropout": 0.2}],
-)
+@pytest.mark.parametrize("given", [{"dropout": 0.1}, {"neighbor_features": "mean"}, {"offset": 2.0, "dropout": 0.2}])
 def test_what_is_set_is_never_tried(monkeypatch, given):
     found, _, seen = select(monkeypatch, lambda _: 0.5, **given)
     assert all(tried | given == tried for tried in seen)

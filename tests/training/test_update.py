@@ -148,8 +148,7 @@ def test_words_are_found_by_name_and_weigh_what_they_weighed():
     nodes = pd.DataFrame({"id": [str(number) for number in range(20)], "text": texts})
     model = fit(glace.from_tables(edges, texts=nodes), max_steps=20)
     more = pd.concat(
-        [nodes, pd.DataFrame({"id": ["x", "y"], "text": ["amber apple sea", "amber whale"]})],
-        ignore_index=True,
+        [nodes, pd.DataFrame({"id": ["x", "y"], "text": ["amber apple sea", "amber whale"]})], ignore_index=True
     )
     links = pd.concat([edges, pd.DataFrame({"source": ["x", "y"], "target": ["0", "2"]})], ignore_index=True)
     changed = aligned(glace.from_tables(links, texts=more), model)

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from glace.graph.graph import Graph
 
 KNOWN = ("n:dog", "n:piano", "n:apple")
-INVENTED = (
-    "a small wild cat with spotted fur that hunts at night",
-    "a sweet dessert of baked dough filled with fruit",
-)
+INVENTED = ("a small wild cat with spotted fur that hunts at night", "a sweet dessert of baked dough filled with fruit")
 TEST_SHARE = 0.1
 STEPS = 1500
 """Half of the default: a demo should not take minutes, and the AUC is the same to a few thousandths."""

@@ -100,13 +100,7 @@ def _fit_other_method(
 
 
 def _train(
-    config: Config,
-    method: str,
-    graph: "Graph",
-    output: Path,
-    resume: bool,
-    checkpoint_seconds: float,
-    screen: Screen,
+    config: Config, method: str, graph: "Graph", output: Path, resume: bool, checkpoint_seconds: float, screen: Screen
 ) -> "FittedModel":
     from glace.training.train import train
 

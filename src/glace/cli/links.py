@@ -23,8 +23,7 @@ def links(
         typer.Option(help="Only edges from NODE to nodes of this type; without NODE, edges with an end of this type."),
     ] = None,
     edges: Annotated[
-        Path | None,
-        typer.Option(help="Table of the known edges, for a model that was trained on a graph folder."),
+        Path | None, typer.Option(help="Table of the known edges, for a model that was trained on a graph folder.")
     ] = None,
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Search with an index (extra `search`): faster, misses a few.")

@@ -18,8 +18,7 @@ def reproduce(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="WHAT",
-            help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty; or all, the default.",
+            metavar="WHAT", help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty; or all, the default."
         ),
     ] = None,
     output: Annotated[
@@ -61,8 +60,7 @@ def reproduce(
 
 def report(
     folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Folder with the records.jsonl (or .jsonl.xz) of `glace reproduce`."),
+        Path, typer.Argument(metavar="DIR", help="Folder with the records.jsonl (or .jsonl.xz) of `glace reproduce`.")
     ],
     quiet: Quiet = False,
 ) -> None:

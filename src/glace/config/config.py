@@ -150,9 +150,7 @@ class TrainingConfig(Configuration):
 
     learning_rate: float = option(1e-2, "Initial learning rate.", above=0)
     lr_schedule: str = option(
-        "cosine",
-        "Learning rate schedule: `cosine` decay to 0, or `constant`.",
-        choices=("cosine", "constant"),
+        "cosine", "Learning rate schedule: `cosine` decay to 0, or `constant`.", choices=("cosine", "constant")
     )
     max_steps: int | None = option(
         None,
@@ -190,11 +188,7 @@ class RunConfig(Configuration):
     """Where and how to compute."""
 
     random_state: int = option(0, "Seed of all random numbers.", at_least=0)
-    n_jobs: int = option(
-        1,
-        "Number of threads; results are bit-identical only for the same number.",
-        at_least=1,
-    )
+    n_jobs: int = option(1, "Number of threads; results are bit-identical only for the same number.", at_least=1)
     device: str = option(
         "cpu",
         "Device to train on; on the CPU, compiled kernels replace the operations that torch is slow at.",

@@ -18,13 +18,7 @@ from glace.features.pipeline import FeaturePipeline
 from glace.fitted.new_nodes import NewAttributes, check_has_attributes, find_type, new_nodes
 from glace.fitted.state import History, NetworkState, Selection, embed_all, standardized
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.embedding_file import (
-    READABLE,
-    from_matrices,
-    platt_scaling_from,
-    read_embedding,
-    write_embedding,
-)
+from glace.gaussian.embedding_file import READABLE, from_matrices, platt_scaling_from, read_embedding, write_embedding
 from glace.gaussian.tables import Neighbors
 from glace.graph import codec
 from glace.graph.graph import Graph, NodeType

@@ -105,8 +105,7 @@ def concatenated(parts: Sequence[Gaussian]) -> Gaussian:
     library = _library(parts[0].mean)
     means, variances = [part.mean for part in parts], [part.variance for part in parts]
     return Gaussian(
-        library.concatenate(means, -1),
-        None if variances[0] is None else library.concatenate(variances, -1),
+        library.concatenate(means, -1), None if variances[0] is None else library.concatenate(variances, -1)
     )
 
 
@@ -211,12 +210,7 @@ MEASURES = {
     for measure in (
         Dissimilarity("kl", _kl, _kl_left, _kl_right, symmetric=False, needs_variance=True),
         Dissimilarity(
-            "symmetric_kl",
-            _symmetric_kl,
-            _symmetric_kl_left,
-            _symmetric_kl_right,
-            symmetric=True,
-            needs_variance=True,
+            "symmetric_kl", _symmetric_kl, _symmetric_kl_left, _symmetric_kl_right, symmetric=True, needs_variance=True
         ),
         Dissimilarity(
             "wasserstein2",

@@ -490,11 +490,7 @@ class Embedding:
         columns = {"id": self.ids.array} | ({} if types is None else {"type": types})
         columns |= {} if self.certainty is None else {"certainty": pa.array(self.certainty)}
         columns |= {name: _lists(matrix) for name, matrix in self.matrices().items()}
-        facts = {
-            "dissimilarity": self.dissimilarity,
-            **self.platt_scaling._asdict(),
-            "format_version": FORMAT_VERSION,
-        }
+        facts = {"dissimilarity": self.dissimilarity, **self.platt_scaling._asdict(), "format_version": FORMAT_VERSION}
         return pa.table(columns).replace_schema_metadata({METADATA: json.dumps(facts)})
 
     def to_pandas(self) -> "pandas.DataFrame":

@@ -66,11 +66,7 @@ class Targets:
             self._kept = kept
 
     def nearest(
-        self,
-        queries: Gaussian,
-        k: int,
-        exclude: Exclusions | None = None,
-        among: npt.NDArray[np.bool_] | None = None,
+        self, queries: Gaussian, k: int, exclude: Exclusions | None = None, among: npt.NDArray[np.bool_] | None = None
     ) -> tuple[Positions, Values]:
         """Positions and dissimilarities (Q, k) of the most similar nodes, with the queries as sources.
 

@@ -12,11 +12,7 @@ MOST_FACTORS = 64
 LOG2_E, SMALLEST = np.float32(1.4426950408889634), np.float32(-126.0)
 # Taylor coefficients of 2^f, ln(2)^k / k!; for |f| up to 1/2 the relative error is below 2e-7.
 C1, C2, C3 = np.float32(0.6931471805599453), np.float32(0.2402265069591007), np.float32(0.05550410866482158)
-C4, C5, C6 = (
-    np.float32(0.009618129107628477),
-    np.float32(0.0013333558146428),
-    np.float32(0.000154035303933816),
-)
+C4, C5, C6 = (np.float32(0.009618129107628477), np.float32(0.0013333558146428), np.float32(0.000154035303933816))
 ZERO, HALF, ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 
 
@@ -30,11 +26,7 @@ def log_sigmoids(logit: FloatArray, allowed: BoolArray, scale: np.float32, losse
     """
     members, rows, width = logit.shape
     for block in prange((members * rows + BLOCK - 1) // BLOCK):
-        power, product, total = (
-            np.empty(width, np.int32),
-            np.empty(width, np.float32),
-            np.empty(width, np.float32),
-        )
+        power, product, total = (np.empty(width, np.int32), np.empty(width, np.float32), np.empty(width, np.float32))
         scaled = power.view(np.float32)
         for r in range(block * BLOCK, min(block * BLOCK + BLOCK, members * rows)):
             m, b = r // rows, r % rows

@@ -151,11 +151,7 @@ class NodeInputs:
     """
 
     def __init__(
-        self,
-        types: Sequence[TypeInputs],
-        locate: Locate,
-        adjacency: sp.csr_array | None,
-        neighbors: bool,
+        self, types: Sequence[TypeInputs], locate: Locate, adjacency: sp.csr_array | None, neighbors: bool
     ) -> None:
         self.types, self.locate, self.neighbors = types, locate, neighbors
         self.count = sum(int(each.attributes.shape[0]) for each in types)

@@ -7,14 +7,7 @@ from glace.experiments.baselines import node2vec as walks
 
 # Node 4 has no edge that leaves it; the others all do, by unequal weights.
 WEIGHTS = np.array(
-    [
-        [0, 1, 2, 0, 4],
-        [3, 0, 1, 1, 0],
-        [1, 5, 0, 1, 0],
-        [2, 0, 2, 0, 0],
-        [0, 0, 0, 0, 0],
-    ],
-    dtype=np.float32,
+    [[0, 1, 2, 0, 4], [3, 0, 1, 1, 0], [1, 5, 0, 1, 0], [2, 0, 2, 0, 0], [0, 0, 0, 0, 0]], dtype=np.float32
 )
 
 

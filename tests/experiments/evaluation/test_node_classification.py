@@ -152,11 +152,7 @@ def test_values_for_the_record():
             {},
             "a share of 0.1 of 90 labels is 9 training labels; choose .* between 30 .one",
         ),
-        (
-            labels_of(np.arange(90) % 3),
-            {"shares": (0.999,)},
-            "is 90 training labels; choose .* between 3 .* and 89",
-        ),
+        (labels_of(np.arange(90) % 3), {"shares": (0.999,)}, "is 90 training labels; choose .* between 3 .* and 89"),
         (labels_of(np.arange(90) % 3), {"shares": (1.5,)}, "a share of 1.5 of 90 labels is 0 training labels"),
         (labels_of(np.arange(90) % 3), {"trials": 0}, "trials must be at least 1, not 0"),
     ],

@@ -97,13 +97,7 @@ def test_tenths_of_one_kind_are_left_out():
     wide_non_edges = np.where(np.isin(np.arange(800), held_out.non_edges), 9.0, 1.0)[:, None]
     separated = gaussians(embedding.mean, wide_non_edges)
     assert scores_by_spread(separated, held_out, generator())["tenth"] == []
-    assert scores_without_most_uncertain(separated, held_out, generator())["left_out"] == [
-        0,
-        0.1,
-        0.2,
-        0.3,
-        0.4,
-    ]
+    assert scores_without_most_uncertain(separated, held_out, generator())["left_out"] == [0, 0.1, 0.2, 0.3, 0.4]
 
 
 @pytest.mark.parametrize("measure", ["kl", "symmetric_kl", "wasserstein2"])
@@ -185,15 +179,7 @@ def test_diversity_of_neighbours_by_hand():
     graph = star()
     assert graph.labels is not None
     counts = _class_counts(_links(graph), graph.labels)
-    assert counts[""].tolist() == [
-        [0, 2, 1],
-        [2, 0, 0],
-        [1, 0, 0],
-        [1, 0, 0],
-        [1, 0, 0],
-        [0, 1, 0],
-        [0, 0, 0],
-    ]
+    assert counts[""].tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert counts["_in_2_hops"][0].tolist() == [1, 2, 1], "1 leads to 5; ways back to 0 do not count"
     assert counts["_in_2_hops"][5].tolist() == [1, 1, 0]
 

@@ -18,13 +18,7 @@ SHARES = [f"0.{tenth}" for tenth in range(1, 10)]
 
 def record(task: str, dataset: str = "dblp", method: str = "glace", seed: int = 0, **values: Any) -> dict[str, Any]:
     """A record of one run, done unless said otherwise."""
-    common = {
-        "status": "done",
-        "reason": None,
-        "seconds": 10.0 + seed,
-        "peak_rss_mb": 500.0,
-        "options": {"dim": 64},
-    }
+    common = {"status": "done", "reason": None, "seconds": 10.0 + seed, "peak_rss_mb": 500.0, "options": {"dim": 64}}
     names = {"kind": "evaluation", "task": task, "dataset": dataset, "method": method, "seed": seed}
     return names | common | {"provenance": PROVENANCE} | values
 
@@ -64,17 +58,8 @@ def cloud(
 
 def _certain(shares: list[float], falling: list[float]) -> dict[str, Any]:
     columns = {"left_out": shares, "auc": falling[::-1], "ap": falling[::-1]}
-    halves = {
-        "certain_nodes": 0.01,
-        "uncertain_nodes": 0.03,
-        "certain_answers": 0.001,
-        "uncertain_answers": 0.05,
-    }
-    return {
-        "without_least_certain": columns,
-        "without_least_certain_answers": columns,
-        "error_of_halves": halves,
-    }
+    halves = {"certain_nodes": 0.01, "uncertain_nodes": 0.03, "certain_answers": 0.001, "uncertain_answers": 0.05}
+    return {"without_least_certain": columns, "without_least_certain_answers": columns, "error_of_halves": halves}
 
 
 def certainty(dataset: str, method: str, seed: int = 0) -> dict[str, Any]:
@@ -96,13 +81,7 @@ def certainty(dataset: str, method: str, seed: int = 0) -> dict[str, Any]:
 
 def everything() -> list[dict[str, Any]]:
     """Some runs of every task, on datasets of the paper and others, not all of them done."""
-    levels = {
-        "attributes": 0.8,
-        "node2vec": 0.88,
-        "lace-first": 0.94,
-        "glace-published": 0.97,
-        "glace": 0.98,
-    }
+    levels = {"attributes": 0.8, "node2vec": 0.88, "lace-first": 0.94, "glace-published": 0.97, "glace": 0.98}
     found: list[dict[str, Any]] = []
     for dataset in ("cora-ml", "dblp"):
         for method, level in levels.items():

@@ -82,12 +82,7 @@ def test_pictures_of_the_markdown_are_files(folder, text):
     linked = re.findall(r"\]\((plots/.*?)\)", text)
     assert len(linked) == 10
     assert all((folder / each).read_bytes().startswith(b"\x89PNG") for each in linked)
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "plots",
-        "records.jsonl",
-        "report.html",
-        "report.md",
-    ]
+    assert sorted(path.name for path in folder.iterdir()) == ["plots", "records.jsonl", "report.html", "report.md"]
 
 
 def test_the_same_records_give_the_same_bytes(folder):
@@ -131,13 +126,7 @@ def test_induction_beside_the_papers_and_methods_that_cannot(text):
 
 
 def test_the_head_says_where_it_comes_from(page):
-    for fact in (
-        "glace reproduce --seeds 3 -o results",
-        "torch 2.6.0",
-        "Linux",
-        "2026-01-02 03:04:05 UTC",
-        "0123abcd",
-    ):
+    for fact in ("glace reproduce --seeds 3 -o results", "torch 2.6.0", "Linux", "2026-01-02 03:04:05 UTC", "0123abcd"):
         assert fact in page
 
 
@@ -202,14 +191,7 @@ def test_pictures_of_like_names_have_files_of_their_own(tmp_path):
 
 @pytest.mark.parametrize("status", ["timeout", "memory", "unsupported", "failed"])
 def test_a_report_of_nothing_that_finished_can_be_drawn(tmp_path, status):
-    tasks = [
-        "link-prediction",
-        "node-classification",
-        "induction",
-        "convergence",
-        "visualization",
-        "uncertainty",
-    ]
+    tasks = ["link-prediction", "node-classification", "induction", "convergence", "visualization", "uncertainty"]
     text = drawn(tmp_path, [record(task, status=status, reason="bad luck") for task in tasks])
     assert "bad luck" in text
 
@@ -234,16 +216,7 @@ def test_notices_are_printed(tmp_path):
 
 
 def test_methods_stand_in_the_papers_order():
-    shuffled = [
-        "zebra",
-        "glace",
-        "line",
-        "lace-second",
-        "attributes",
-        "line-first",
-        "glace-published",
-        "lace-first",
-    ]
+    shuffled = ["zebra", "glace", "line", "lace-second", "attributes", "line-first", "glace-published", "lace-first"]
     assert [method_name(method) for method in in_order(shuffled)] == [
         "Attributes", "LINE 1st", "LINE 1st+2nd", "LACE 1st", "LACE 2nd",
         "GLACE as published 1st+2nd", "GLACE", "zebra",

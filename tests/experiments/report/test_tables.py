@@ -106,11 +106,7 @@ def test_footnotes_go_beyond_z():
 
 def test_stacked_tables_name_each_part_once():
     parts = {"A": [text_column("m", ["x", "y"])], "B": [text_column("m", ["z"])]}
-    assert [[cell.text for cell in row] for row in stacked("d", parts).rows()] == [
-        ["A", "x"],
-        ["", "y"],
-        ["B", "z"],
-    ]
+    assert [[cell.text for cell in row] for row in stacked("d", parts).rows()] == [["A", "x"], ["", "y"], ["B", "z"]]
 
 
 def test_the_numbers_of_the_paper():
