@@ -26,7 +26,7 @@ def estimator(method=glace.GLACE, **options):
 
 
 def matrices(embedding):
-    return embedding_file.matrices(embedding)
+    return embedding.matrices()
 
 
 def folder_of(graph, path):

@@ -46,7 +46,7 @@ def test_a_hop_has_all_edges_or_at_most_so_many():
 
 
 def test_points_in_blocks_are_those_of_the_plain_layers(monkeypatch):
-    monkeypatch.setattr("glace.experiments.baselines.graphsage.BLOCK", 64)
+    monkeypatch.setattr("glace.experiments.baselines.graph_networks.BLOCK", 64)
     network, view = sage()
     edges = torch.from_numpy(np.stack(view.adjacency.nonzero()).astype(np.int64))
     with torch.no_grad():
