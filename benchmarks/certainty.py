@@ -66,7 +66,7 @@ def links(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
     split = split_edges(graph, Streams(options["random_state"]).numpy("split"))
     model = GLACE(**options).fit(split.train, validation=split.validation)
     values = link_values(model.embedding_, split)
-    halves = certainty_scores(model.embedding_, split.test, Streams(0).numpy("halves"))["error_of_halves"]
+    halves: Any = certainty_scores(model.embedding_, split.test, Streams(0).numpy("halves"))["error_of_halves"]
     errors = {f"error of the {name.replace('_', ' ')}": value for name, value in halves.items()}
     ratios = {
         f"ratio by {what}": halves[f"certain_{what}"] / halves[f"uncertain_{what}"] for what in ("nodes", "answers")

@@ -96,7 +96,8 @@ class StagedSteps:
         self.watch.switch("")
         for hook in hooks:
             hook.remove()
-        non_zeros = sum(int(each.nnz) for each in (*rows.own, *rows.neighbors))
+        matrices: list[Any] = [*rows.own, *rows.neighbors]
+        non_zeros = sum(int(each.nnz) for each in matrices)
         return Step(self.watch.seconds, Sizes(len(nodes), non_zeros, self.touched), value)
 
     def _watched(self, layer: SparseInput) -> list[Any]:

@@ -9,16 +9,19 @@ import doctest
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
+from typing import cast
 
 import pytest
 from numpydoc.docscrape import ClassDoc, FunctionDoc
 
 import glace
 
+NAMES = cast("list[str]", glace.__all__)
+
 
 def public_objects() -> Iterator[tuple[str, object]]:
     """Yield the public names with what they stand for, and the public methods of public classes."""
-    for name in glace.__all__:
+    for name in NAMES:
         found = getattr(glace, name)
         if inspect.ismodule(found):
             yield from ((f"{name}.{each}", getattr(found, each)) for each in found.__all__)
@@ -30,7 +33,7 @@ def public_objects() -> Iterator[tuple[str, object]]:
 
 def methods_of(name: str, found: type) -> Iterator[tuple[str, object]]:
     """Yield the public methods and properties of a class, those of bases only where no other public class has them."""
-    public = {getattr(glace, each) for each in glace.__all__ if inspect.isclass(getattr(glace, each))}
+    public = {getattr(glace, each) for each in NAMES if inspect.isclass(getattr(glace, each))}
     bases = [base for base in found.__mro__[1:] if base.__module__.startswith("glace") and base not in public]
     for each in sorted({attribute for base in [found, *bases] for attribute in vars(base) if attribute[0] != "_"}):
         value = inspect.getattr_static(found, each)

@@ -52,7 +52,9 @@ def test_integers_are_parsed_for_integer_ids_only():
 
 
 def test_columns_of_texts_are_integers_if_each_is_written_as_one():
-    assert integers_of(pa.array(["0", "-7", None, str(2**63 - 1)])).to_pylist() == [0, -7, None, 2**63 - 1]
+    integers = integers_of(pa.array(["0", "-7", None, str(2**63 - 1)]))
+    assert integers is not None
+    assert integers.to_pylist() == [0, -7, None, 2**63 - 1]
     assert integers_of(pa.array(["1", "01"])) is None
     assert integers_of(pa.array(["1", str(2**63)])) is None
 

@@ -39,6 +39,7 @@ def test_mixed_columns_from_fit_to_update(glace, folder, shops, monkeypatch):
     assert graph.attributes is not None
     rows = read_rows("shops.csv", "attributes", pipeline=model.pipeline)
     trained = sp.csr_array(graph.attributes)
+    assert isinstance(rows.values, sp.csr_array)
     np.testing.assert_array_equal(rows.values.toarray(), trained.toarray())
     assert rows.values.data.tobytes() == trained.data.tobytes()
     said = glace("embed", "m.glace", "--attributes", "shops.csv", "-o", "again.parquet")

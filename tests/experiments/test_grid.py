@@ -6,7 +6,8 @@ import pytest
 
 from glace.datasets import names as dataset_names
 from glace.errors import InputError
-from glace.experiments.run import CITATIONS, EXPERIMENTS, LARGER, Run, key_of, runs
+from glace.experiments.record_file import key_of
+from glace.experiments.run import CITATIONS, EXPERIMENTS, LARGER, Run, runs
 from glace.experiments.tasks import METHODS, SPLITTING, TASKS, Evaluation
 
 SPLIT = Path("somewhere/given.npz")

@@ -14,7 +14,8 @@ from glace.queries.certainty import NoveltyModel
 from glace.rng import Streams
 
 SETTLED: dict[str, Any] = {
-    "dim": 16, "hidden": 64, "max_steps": 300, "neighbor_features": "mean", "dropout": 0.5, "offset": "learned", "n_jobs": 1,
+    "dim": 16, "hidden": 64, "max_steps": 300, "neighbor_features": "mean", "dropout": 0.5,
+    "offset": "learned", "n_jobs": 1,
 }  # fmt: skip
 
 

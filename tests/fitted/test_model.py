@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 import glace
 from glace.errors import InputError
@@ -42,7 +43,8 @@ def test_a_graph_from_csv_and_its_converted_folder_give_the_same_file(tmp_path):
     graph = glace.datasets.planted(150, communities=3, attributes=30, words=6)
     names = np.array([f"n{number:03}" for number in range(150)])
     edges = pd.DataFrame(names[graph.edges()], columns=["source", "target"])
-    attributes = pd.DataFrame(graph.attributes.toarray(), columns=[f"a{number}" for number in range(30)])
+    assert graph.labels is not None
+    attributes = pd.DataFrame(sp.csr_array(graph.attributes).toarray(), columns=[f"a{number}" for number in range(30)])
     nodes = pd.concat([pd.DataFrame({"id": names, "label": graph.labels.codes % 2}), attributes], axis=1)
     edges.to_csv(tmp_path / "edges.csv", index=False)
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
@@ -68,6 +70,7 @@ def test_a_model_cannot_be_changed(fitted):
 def test_a_custom_encoder_is_needed_only_to_embed_new_nodes(tmp_path):
     torch = pytest.importorskip("torch")
     graph = glace.datasets.planted(100, communities=2, attributes=20, words=5)
+    assert graph.attributes is not None
     module = torch.nn.Linear(20, 32)
     glace.train(graph, small(max_steps=3), encoder=module).save(tmp_path / "m")
     fitted = glace.load(tmp_path / "m")

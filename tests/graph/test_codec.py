@@ -52,11 +52,12 @@ def test_a_graph_comes_back_whole(name):
     assert again.fingerprint() == graph.fingerprint()
     assert (again.ids, again.directed) == (graph.ids, graph.directed)
     for mine, theirs in ((again.labels, graph.labels), (again.node_types, graph.node_types)):
-        assert (mine is None) == (theirs is None)
-        assert mine is None or list(mine) == list(theirs)
-    for mine, theirs in zip(again.by_type().types, graph.by_type().types, strict=True):
-        assert (mine.name, mine.feature_names) == (theirs.name, theirs.feature_names)
-        assert mine.pipeline is theirs.pipeline or mine.pipeline.same_as(theirs.pipeline)
+        assert (None if mine is None else list(mine)) == (None if theirs is None else list(theirs))
+    for part, wanted in zip(again.by_type().types, graph.by_type().types, strict=True):
+        assert (part.name, part.feature_names) == (wanted.name, wanted.feature_names)
+        assert (part.pipeline is None) == (wanted.pipeline is None)
+        if part.pipeline is not None and wanted.pipeline is not None:
+            assert part.pipeline.same_as(wanted.pipeline)
     mapped = decode(metadata, arrays, mapped=True)
     assert mapped.mapped is not None
     np.testing.assert_array_equal(mapped.neighborhoods().toarray(), graph.neighborhoods().toarray())
@@ -68,6 +69,7 @@ def test_edges_and_categories_alone():
     assert not any(name.startswith(("types", "ids")) for name in arrays)
     again = decode(metadata, arrays, ids=graph.ids)
     assert again.fingerprint() == graph.without_attributes().fingerprint()
+    assert again.node_types is not None
     assert list(again.node_types) == list("aabab")
 
 
@@ -78,7 +80,7 @@ def test_the_schema_alone():
         ("a", 3, 2, False),
         ("b", 2, 4, True),
     ]
-    assert [each.attributes.shape[0] for each in again] == [0, 0]
+    assert [each.attributes.shape[0] for each in again if each.attributes is not None] == [0, 0]
 
 
 def changed(name: str, value: Any, graph: Graph | None = None, **metadata: Any) -> tuple[dict[str, object], Any]:

@@ -149,12 +149,14 @@ def changed(name, key, value):
 def test_hetero_data_keep_the_attributes_of_each_type_and_add_up_relations():
     graph = from_pyg(hetero(), directed=True)
     assert list(graph.ids) == ["paper:0", "paper:1", "paper:2", "author:0", "author:1", "venue:0", "venue:1"]
+    assert graph.node_types is not None
     assert list(graph.node_types) == ["paper"] * 3 + ["author"] * 2 + ["venue"] * 2
     author, paper, venue = graph.by_type().types
     assert (author.name, author.width, author.sparse) == ("author", 4, True)
     assert (paper.name, paper.width, paper.sparse) == ("paper", 3, False)
     assert (venue.name, venue.width) == ("venue", None)
     np.testing.assert_array_equal(paper.attributes, np.eye(3))
+    assert graph.labels is not None
     assert list(graph.labels) == ["1", "0", None, None, None, None, None]
     edges, weights = graph.edges_and_weights()
     assert edges.tolist() == [[0, 6], [2, 5], [3, 0], [3, 1], [4, 2]]
@@ -165,6 +167,7 @@ def test_hetero_data_keep_the_attributes_of_each_type_and_add_up_relations():
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 def test_labels_of_several_types_are_named_by_type():
     graph = from_pyg(changed("author", "y", torch.tensor([1, 1])))
+    assert graph.labels is not None
     assert list(graph.labels)[:5] == ["paper:1", "paper:0", None, "author:1", "author:1"]
 
 

@@ -159,6 +159,8 @@ def test_a_csv_in_memory_and_its_folder_are_the_same_graph(tmp_path, directed):
             left, right = getattr(one, part), getattr(other, part)
             assert left.dtype == right.dtype
             assert left.tobytes() == right.tobytes()
+    assert graph.attributes is not None
+    assert folder.attributes is not None
     assert graph.attributes.tobytes() == folder.attributes.tobytes()
     assert graph.cleaning_report == folder.cleaning_report
 

@@ -1,4 +1,5 @@
 import gzip
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -274,17 +275,23 @@ def test_names_of_attributes_come_from_the_header(put, tmp_path):
     assert read_graph(tmp_path / "g.npz").feature_names == ("x", "y")
 
 
+def values_of(*given: Any, **options: Any) -> Any:
+    """The values of the rows that are read, dense or sparse."""
+    return read_rows(*given, **options).values
+
+
 def test_rows_come_in_the_order_of_the_names(put, tmp_path):
     path = put("n.csv", "y,label,id,x\n1,p,a,2\n3,q,b,4\n")
     rows = read_rows(path, "attributes", names=("x", "y"))
-    assert (list(rows.ids), rows.values.tolist()) == (["a", "b"], [[2, 1], [4, 3]])
-    assert read_rows(path, "attributes").values.tolist() == [[1, 2], [3, 4]]
+    assert list(rows.ids) == ["a", "b"]
+    assert np.asarray(rows.values).tolist() == [[2, 1], [4, 3]]
+    assert values_of(path, "attributes").tolist() == [[1, 2], [3, 4]]
     pq.write_table(pa.table({"id": ["a"], "y": [1], "x": [2]}), tmp_path / "n.parquet")
-    assert read_rows(tmp_path / "n.parquet", "attributes", names=("x", "y")).values.tolist() == [[2, 1]]
+    assert values_of(tmp_path / "n.parquet", "attributes", names=("x", "y")).tolist() == [[2, 1]]
     bare = put("b.csv", "a,5,6\n")
-    assert read_rows(bare, "attributes", header=False, names=("x", "y")).values.tolist() == [[5, 6]]
-    svm = read_rows(put("n.svm", "1 0:5 1:6\n"), "attributes", width=2, names=("x", "y"))
-    assert svm.values.toarray().tolist() == [[5, 6]]
+    assert values_of(bare, "attributes", header=False, names=("x", "y")).tolist() == [[5, 6]]
+    svm = values_of(put("n.svm", "1 0:5 1:6\n"), "attributes", width=2, names=("x", "y"))
+    assert svm.toarray().tolist() == [[5, 6]]
 
 
 @pytest.mark.parametrize(
@@ -358,5 +365,6 @@ def test_sparse_rows_of_new_nodes_are_as_wide_as_the_model(tmp_path):
     pq.write_table(rows, tmp_path / "n.parquet")
     read = read_rows(tmp_path / "n.parquet", "attributes", width=5)
     assert list(read.ids) == ["x", "y"]
+    assert isinstance(read.values, sp.csr_array)
     assert read.values.toarray().tolist() == [[0, 0.5, 0, 0, 0], [1, 0, 2, 0, 0]]
-    assert read_rows(tmp_path / "n.parquet", "attributes", width=2).values.shape == (2, 3)
+    assert values_of(tmp_path / "n.parquet", "attributes", width=2).shape == (2, 3)

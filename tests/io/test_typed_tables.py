@@ -67,7 +67,7 @@ def test_columns_and_a_recipe_contradict_each_other():
     with pytest.raises(InputError, match="give columns or a pipeline, not both"):
         words_and_synsets(columns={"word": {}}, pipeline={"word": pipeline})
     with pytest.raises(InputError, match="pipeline must be a FeaturePipeline, that of a graph or a model, not str"):
-        glace.from_tables(EDGES, WORDS, pipeline="x")
+        glace.from_tables(EDGES, WORDS, pipeline="x")  # type: ignore[arg-type]
 
 
 def test_an_empty_table_is_a_type_without_nodes():

@@ -163,7 +163,8 @@ def test_types_are_encoded_apart_and_put_in_order(typed, compiled):
     for r, node in enumerate(wanted):
         code, layer = rows.type_codes[node], module.own[int(rows.type_codes[node])]
         u = own[code][rows.rows[node]] @ layer.weight + layer.bias
-        for mean, neighbor_layer in zip(means, module.neighbors, strict=True):
+        neighbor_layers: list[Any] = list(module.neighbors)
+        for mean, neighbor_layer in zip(means, neighbor_layers, strict=True):
             u = u + mean[node] @ neighbor_layer.weight
         torch.testing.assert_close(found[r], u)
 
@@ -193,7 +194,14 @@ def test_layers_of_neighbors_learn_beside_a_frozen_module():
 
 
 def network_of(graph, **options):
-    settled = {"dim": 4, "hidden": 8, "ensemble_size": 2, "neighbor_features": "mean", "dropout": 0.0, "offset": 4.0}
+    settled: dict[str, Any] = {
+        "dim": 4,
+        "hidden": 8,
+        "ensemble_size": 2,
+        "neighbor_features": "mean",
+        "dropout": 0.0,
+        "offset": 4.0,
+    }
     config = ModelConfig(**settled | options)
     shapes = {each.name: input_shape(each) for each in graph.by_type().types}
     network = Network(input_types(shapes, config), config, "symmetric_kl", Streams(0))

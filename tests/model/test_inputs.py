@@ -1,5 +1,7 @@
 """What encoders are given of a node, against plain numpy; what a step of training hides stays hidden."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -180,7 +182,8 @@ def test_both_ends_of_a_pair_do_not_see_each_other(graph, is_dense):
 def means_seen(graph, nodes, hidden):
     """Which nodes have a part in each row's mean: attributes are the nodes' own numbers."""
     bare = graph.without_attributes()
-    return graph_inputs(network_of(bare), bare).rows(nodes, hidden).neighbors[0].toarray() > 0
+    means: Any = graph_inputs(network_of(bare), bare).rows(nodes, hidden).neighbors[0]
+    return means.toarray() > 0
 
 
 def test_a_step_looks_at_few_neighbors(graph):
@@ -264,7 +267,8 @@ def test_an_edge_of_the_batch_is_in_the_mean_of_neither_end(planted):
     rows = trainer.inputs.rows
 
     def heard(nodes, hidden=None):
-        seen.append((nodes, rows(nodes, hidden).neighbors[0].toarray()))
+        means: Any = rows(nodes, hidden).neighbors[0]
+        seen.append((nodes, means.toarray()))
         return rows(nodes, hidden)
 
     trainer.inputs.rows = heard  # type: ignore[method-assign]
@@ -311,7 +315,8 @@ def test_weights_start_within_the_bound_of_all_columns_together(graph, neighbors
 def test_one_hot_nodes_are_not_dropped(graph):
     bare = graph.without_attributes()
     rows = graph_inputs(network_of(bare), bare).rows(np.arange(60), mask(dropout=0.9))
-    np.testing.assert_array_equal(rows.own[0].toarray(), np.eye(60))
+    own: Any = rows.own[0]
+    np.testing.assert_array_equal(own.toarray(), np.eye(60))
 
 
 def test_the_scale_of_dense_columns_travels_with_the_weights(graph):

@@ -34,6 +34,7 @@ def test_columns_are_those_of_the_embedding_and_of_the_graph(embedding, graph):
     assert found.id.tolist() == ["abcdef"[position] for position in positions[0]]
     np.testing.assert_array_equal(found.dissimilarity, dissimilarities[0])
     pairs = np.column_stack([np.zeros(5, np.int64), positions[0]])
+    assert found.variance_term is not None
     np.testing.assert_allclose(found.variance_term, embedding.variance_terms_at(pairs))
     np.testing.assert_array_equal(found.probability, embedding.probabilities(dissimilarities[0]))
     np.testing.assert_array_equal(found.certainty, embedding.certainty[positions[0]])
@@ -66,6 +67,7 @@ def test_several_queries_and_new_nodes(embedding, graph):
 def test_the_variance_term_of_new_nodes(embedding):
     new = Embedding(NodeIds(["n"]), embedding.mean[:1] + 1, embedding.variance[:1] * 2, "kl")
     found = neighbors(embedding, None, new, 6)
+    assert new.variance is not None
     both = Embedding(
         NodeIds([*"abcdef", "n"]),
         np.vstack([embedding.mean, new.mean]),
@@ -73,6 +75,7 @@ def test_the_variance_term_of_new_nodes(embedding):
         "kl",
     )
     pairs = np.column_stack([np.full(6, 6), found.position])
+    assert found.variance_term is not None
     np.testing.assert_allclose(found.variance_term, both.variance_terms_at(pairs), rtol=1e-6)
     np.testing.assert_allclose(found.dissimilarity, both.dissimilarities_at(pairs), rtol=1e-6)
 
@@ -101,10 +104,11 @@ def test_pair_scores(embedding):
     np.testing.assert_array_equal(found.dissimilarity, embedding.dissimilarities_at(pairs))
     np.testing.assert_array_equal(found.variance_term, embedding.variance_terms_at(pairs))
     np.testing.assert_array_equal(found.probability, embedding.probabilities(found.dissimilarity))
+    assert found.certainty is not None
     np.testing.assert_allclose(found.certainty, [0.1, 0.1, 0.4])
     assert found.dissimilarity[0] != found.dissimilarity[1]
     with pytest.raises(InputError, match="give a list of pairs of ids"):
-        pair_scores(embedding, ("ab", "cd"))
+        pair_scores(embedding, ("ab", "cd"))  # type: ignore[arg-type]
     frame = found.to_pandas()
     assert list(frame.columns) == list(found.columns())
     assert repr(found).startswith("PairScores(3 rows: source, target")

@@ -85,9 +85,8 @@ def test_dense_attributes_are_novel_by_their_squares():
     model = NoveltyModel.fit(rows, rows, means, CERTAINTY)
     assert model.column_counts is None
     assert model.center[0] == pytest.approx((rows.astype(float) ** 2).mean(), rel=1e-5)
-    found = model.novelty(
-        np.float32([[9] * 5, [0.5] * 5]), np.float32([[9] * 5, [0.5] * 5]), at([1, 1], [1, 1]), CERTAINTY
-    )
+    new = np.array([[9] * 5, [0.5] * 5], np.float32)
+    found = model.novelty(new, new, at([1, 1], [1, 1]), CERTAINTY)
     assert found.rank[0] > HIGH > found.rank[1]
     assert found.unseen.tolist() == [0, 0]
 
@@ -101,6 +100,7 @@ def test_equal_nodes_have_a_deviation_of_one():
 def test_reference_rows_drop_half_of_the_entries():
     rows = sparse(np.arange(1, 50_001).reshape(2500, 20))
     found = reference_rows(rows, np.random.default_rng(1))
+    assert isinstance(found, sp.csr_array)
     assert found.shape == (NOVELTY_SAMPLE, 20)
     assert found.nnz == pytest.approx(NOVELTY_SAMPLE * 20 / 2, rel=0.05)
     assert np.all(np.diff(found.max(axis=1).toarray().ravel()) > 0), "in the order of the nodes"

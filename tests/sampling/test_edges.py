@@ -72,7 +72,7 @@ def test_the_largest_uniform_number_draws_the_last_weight_above_0():
         def random(self, size):
             return np.full(size, 1 - 2**-53)
 
-    found = edges.WeightedSampler(np.array([1.0, 2.0, 0.0])).draw(Largest(), 3)
+    found = edges.WeightedSampler(np.array([1.0, 2.0, 0.0])).draw(Largest(), 3)  # type: ignore[arg-type]
     assert found.tolist() == [1, 1, 1]
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def test_packed_strings_come_back(texts):
     ],
 )
 def test_damaged_strings_are_refused(offsets, data, message):
-    arrays = {"x/offsets": np.array(offsets, np.int64), "x/bytes": np.frombuffer(data, np.uint8)}
+    arrays: dict[str, Any] = {"x/offsets": np.array(offsets, np.int64), "x/bytes": np.frombuffer(data, np.uint8)}
     with pytest.raises(FormatError, match=message):
         container.unpack_strings("x", arrays)
 

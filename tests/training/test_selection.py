@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import asdict
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -41,7 +42,7 @@ def select(monkeypatch, quality, has_attributes=True, **options):
 
     monkeypatch.setattr(choices, "run_trial", run_trial)
     graph = SimpleNamespace(has_attributes=has_attributes)
-    task = SimpleNamespace(graph=graph, config=Config.of(OPEN | options), validation=True)
+    task: Any = SimpleNamespace(graph=graph, config=Config.of(OPEN | options), validation=True)
     found, best = choices.select_options(task)
     return found, best, seen
 

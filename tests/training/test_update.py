@@ -18,7 +18,8 @@ from glace.queries.calibration import brier_score
 from glace.training.update import aligned
 
 SMALL: dict[str, Any] = {
-    "dim": 8, "hidden": 32, "ensemble_size": 2, "neighbor_features": "mean", "dropout": 0.0, "offset": "learned", "n_jobs": 1,
+    "dim": 8, "hidden": 32, "ensemble_size": 2, "neighbor_features": "mean", "dropout": 0.0,
+    "offset": "learned", "n_jobs": 1,
 }  # fmt: skip
 
 

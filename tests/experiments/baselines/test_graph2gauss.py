@@ -36,6 +36,7 @@ def test_the_loss_is_that_of_the_paper(planted, scaled):
     encoder = RowEncoder(planted.features(), 16, 4, np.random.default_rng(0))
     triplets = HopSampler(planted, 2, 30, Streams(0)).batch(0).triplets()
     gaussian = encoder.embed(planted.features(), np.arange(planted.num_nodes))
+    assert gaussian.variance is not None
     at = list(zip(gaussian.mean.astype(float), gaussian.variance.astype(float), strict=True))
     terms = [
         kl(at[anchor], at[near]) ** 2 + np.exp(-kl(at[anchor], at[far]))

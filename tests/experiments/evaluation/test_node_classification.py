@@ -1,5 +1,7 @@
 """Classifying nodes: planted answers, the splits, and what must not matter."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -85,7 +87,8 @@ def test_sparse_attributes_are_judged_by_their_words():
     words[0] = 0
     scores = node_classification(sp.csr_array(words), labels_of(codes), Streams(0), *FEW)
     assert scores.micro_f1.mean() > 0.9
-    lengths = np.linalg.norm(scaled(sp.csr_array(words)).toarray(), axis=1)
+    rows: Any = scaled(sp.csr_array(words))
+    lengths = np.linalg.norm(rows.toarray(), axis=1)
     np.testing.assert_allclose(lengths, np.where(words.any(axis=1), LENGTH, 0), rtol=1e-6)
 
 
@@ -133,7 +136,7 @@ def test_the_strength_is_chosen_by_what_the_data_need():
 def test_values_for_the_record():
     features, codes = blobs(noise=0.8)
     scores = node_classification(features, labels_of(codes), Streams(0), (0.5, 0.1), 3)
-    values = scores.values()
+    values: dict[str, Any] = scores.values()
     assert scores.shares == (0.1, 0.5)
     assert sorted(values) == ["macro_f1", "macro_f1_trials", "micro_f1", "micro_f1_trials"]
     assert values["micro_f1_trials"]["0.5"] == scores.micro_f1[1].tolist()

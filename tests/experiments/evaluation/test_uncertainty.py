@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -262,8 +263,8 @@ def test_certainty_that_marks_errors_is_found_out():
     assert embedding.variance is not None
     ranks = np.argsort(np.argsort(-embedding.variance[:, 0])) / len(embedding)
     certain = replace(embedding, certainty=ranks.astype(np.float32), platt_scaling=PlattScaling(0.25, 4.0))
-    found = certainty_scores(certain, held_out, generator())
-    halves = found["error_of_halves"]
+    found: dict[str, Any] = certainty_scores(certain, held_out, generator())
+    halves: Any = found["error_of_halves"]
     assert halves["certain_nodes"] == 0 < 0.1 < halves["uncertain_nodes"]
     assert set(halves) == {f"{kind}_{what}" for kind in ("certain", "uncertain") for what in ("nodes", "answers")}
     curve = found["without_least_certain"]["auc"]

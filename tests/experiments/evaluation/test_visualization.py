@@ -1,6 +1,7 @@
 """Pictures: classes that lie apart stay apart, and the silhouette is the textbook's."""
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_a_picture_shows_labelled_nodes_only_and_not_too_many(monkeypatch):
     assert len(picture.nodes) == 30
     assert picture.nodes.min() >= 8
     np.testing.assert_array_equal(picture.classes, labels.codes[picture.nodes])
-    values = picture.values()
+    values: dict[str, Any] = picture.values()
     assert values["class_names"] == ["a", "b", "c"]
     assert values["classes"] == picture.classes.tolist()
     np.testing.assert_allclose(values["points"], picture.positions, atol=1e-3 * abs(picture.positions).max())

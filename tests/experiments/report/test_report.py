@@ -2,6 +2,7 @@
 
 import re
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,7 +198,7 @@ def test_a_report_of_nothing_that_finished_can_be_drawn(tmp_path, status):
 
 
 def test_induction_on_a_graph_that_the_paper_does_not_have(tmp_path):
-    values = {"hidden_share": 0.1, "ap": 0.9, "pairs": 9}
+    values: dict[str, Any] = {"hidden_share": 0.1, "ap": 0.9, "pairs": 9}
     given = [record("induction", name, "glace", auc=0.8, **values) for name in ("pubmed", "debian")]
     text = drawn(tmp_path, given)
     assert row(text, "### 10 % of the nodes hidden", "Pubmed")[4:6] == ["93.00", "84.19"]
