@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 # The public names by the module that defines them, which is imported when a name is first used: `import glace` does not
 # wait for torch. Type checkers read the same names below.
 _PUBLIC: dict[str, tuple[str, ...]] = {
-    "glace.config.encoders": ("Identity", "Image", "MLP"),
+    "glace.config.config": ("Identity", "Image", "MLP"),
     "glace.errors": ("FormatError", "GlaceError", "InputError", "TrainingDiverged"),
     "glace.estimators": ("GLACE", "LACE", "LINE", "PublishedGLACE"),
     "glace.fitted.model": ("FittedModel", "load", "load_embedding"),
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     # One line per module, where isort would make it one per name.
     # isort: off
     from glace import datasets as datasets
-    from glace.config.encoders import MLP as MLP, Identity as Identity, Image as Image
+    from glace.config.config import MLP as MLP, Identity as Identity, Image as Image
     from glace.errors import (
         FormatError as FormatError,
         GlaceError as GlaceError,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glace.config.encoders import (
+from glace.config.config import (
     MLP,
     CustomEncoder,
     Identity,

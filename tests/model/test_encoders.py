@@ -10,8 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 import glace
-from glace.config.config import ModelConfig
-from glace.config.encoders import parse_encoder
+from glace.config.config import ModelConfig, parse_encoder
 from glace.errors import InputError
 from glace.fitted.state import graph_inputs, input_shape
 from glace.model.inputs import InputMask, InputShape, InputType, NodeInputs, Scaling, TypeInputs

@@ -176,7 +176,7 @@ class GraphSource:
             given = "nothing" if self.graph is None else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
             raise InputError(f"name one graph: a dataset, a file, or --edges FILE, not {given}")
         is_table = self.graph is None or self.graph.lower().endswith(TABLES)
-        self._check_applicable(is_table, self._dataset in datasets.names())
+        self._check_applicable(is_table, is_dataset=not is_table and self._dataset in datasets.names())
         if not is_table:
             return None
         edges = _by_type(self.edges or [str(self.graph)], "--edges")

@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from glace.blocks import blocks
-from glace.config.config import Config
-from glace.config.encoders import CustomEncoder
+from glace.config.config import Config, CustomEncoder
 from glace.errors import FormatError, InputError
 from glace.gaussian.dissimilarity import Gaussian
 from glace.graph.graph import Graph, NodeType

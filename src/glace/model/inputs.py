@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from torch import nn
 
-from glace.config.encoders import MLP, EncoderSpec
+from glace.config.config import MLP, EncoderSpec
 from glace.kernels import inputs as kernels
 from glace.kernels.compile import CSR
 from glace.sparse import Matrix

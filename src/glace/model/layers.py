@@ -15,7 +15,7 @@ from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from glace.blocks import row_blocks
-from glace.config.encoders import MLP, CustomEncoder, EncoderSpec, Image
+from glace.config.config import MLP, CustomEncoder, EncoderSpec, Image
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian
 from glace.kernels import sparse_layer

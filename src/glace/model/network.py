@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from glace.config.config import ModelConfig
-from glace.config.encoders import MLP, CustomEncoder, EncoderSpec, Identity, Image, canonical, parse_encoders
+from glace.config.config import MLP, CustomEncoder, EncoderSpec, Identity, Image, ModelConfig, canonical, parse_encoders
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, concatenated, named, products, stacked
 from glace.kernels import losses

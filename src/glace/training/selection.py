@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from glace.config.config import Config, ModelConfig
-from glace.config.encoders import CustomEncoder, Image
+from glace.config.config import Config, CustomEncoder, Image, ModelConfig
 from glace.fitted.state import Listener, OptionValue, Selection, Trial, part_of
 from glace.metrics import auc_difference, link_scores
 from glace.storage.container import Arrays

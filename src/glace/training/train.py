@@ -12,8 +12,7 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from glace.config.config import Config, Method, method_named
-from glace.config.encoders import Identity
+from glace.config.config import Config, Identity, Method, method_named
 from glace.errors import InputError
 from glace.fitted.model import LARGE, FittedModel
 from glace.fitted.state import Listener, NetworkState, Selection, embed_all, graph_inputs, standardized
