@@ -38,7 +38,7 @@ SLOW = (
     "io/test_convert.py::test_a_stream_gives_what_reading_whole_gives",
     "io/test_convert.py::test_sparse_rows_too",
     "io/test_npz.py::test_every_flipped_byte_is_a_graph_or_an_error_of_ours",
-    "queries/test_calibration.py::test_scaling_that_pairs_were_drawn_with_are_found_again",
+    "training/test_calibration.py::test_scaling_that_pairs_were_drawn_with_are_found_again",
     "server/test_app.py::test_a_server_finishes_what_is_under_way",
     "server/test_app.py::test_many_clients_at_once",
     "server/test_page.py",

@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-MOST_MODULES = 26  # the goal is tools.trace_modules.MOST_MODULES, 25
+MOST_MODULES = 25  # the goal is tools.trace_modules.MOST_MODULES, 25
 MOST_MODULES_IN_CYCLES = 0
 
 

@@ -14,7 +14,7 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import HeldOut, sample_non_edges
 from glace.ids import NodeIds
 from glace.io.folder import read_folder, write_folder
-from glace.queries.calibration import brier_score
+from glace.metrics import brier_score
 from glace.training.update import aligned
 
 SMALL: dict[str, Any] = {

@@ -24,7 +24,7 @@ from glace.graph import codec
 from glace.graph.graph import Graph, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
-from glace.queries.calibration import Calibration
+from glace.metrics import Calibration
 from glace.queries.certainty import CertaintyModel, Novelty, NoveltyModel, attribute_evidence
 from glace.queries.links import Links, links
 from glace.queries.neighbors import PairScores, neighbors, pair_scores

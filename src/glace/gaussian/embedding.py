@@ -34,6 +34,29 @@ class PlattScaling(NamedTuple):
     offset: float
     slope: float = 1.0
 
+    @classmethod
+    def fit(cls, dissimilarities: npt.NDArray[np.floating], truth: npt.NDArray[np.bool_]) -> "PlattScaling | None":
+        """Fit to known pairs, half of them edges; None if smaller dissimilarities are not more probable.
+
+        Uses Platt's target smoothing: with hard targets, pairs that a threshold separates perfectly would need an
+        infinite slope.
+        """
+        from sklearn.linear_model import LogisticRegression
+
+        # In standard units, so that the optimizer does not depend on the scale of the measure.
+        center, width = float(dissimilarities.mean()), float(dissimilarities.std())
+        if not width > 0:
+            return None
+        score = (center - dissimilarities) / width
+        smoothing = np.where(truth, 1 / (truth.sum() + 2), 1 / ((~truth).sum() + 2))
+        fit = LogisticRegression(C=np.inf, max_iter=1000).fit(
+            np.concatenate([score, score])[:, None],
+            np.concatenate([truth, ~truth]),
+            np.concatenate([1 - smoothing, smoothing]),
+        )
+        slope, intercept = float(fit.coef_[0, 0]), float(fit.intercept_[0])
+        return cls(center + width * intercept / slope, slope / width) if slope > 0 else None
+
     def probabilities(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         """Probabilities of an edge, for a population with as many edges as non-edges."""
         from scipy.special import expit

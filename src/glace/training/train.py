@@ -19,8 +19,8 @@ from glace.fitted.state import Listener, NetworkState, Selection, embed_all, gra
 from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.graph import Graph, NodeType
 from glace.graph.split import HeldOut
+from glace.metrics import Calibration, Scores, Truth, calibration_of
 from glace.model.network import AnyEncoder, Network, fingerprint, split_modules, using_threads
-from glace.queries.calibration import Calibration, cross_validated_calibration, fit_platt_scaling
 from glace.queries.certainty import CertaintyModel, NoveltyModel, graph_evidence, reference_rows
 from glace.rng import Streams
 from glace.sparse import narrowed
@@ -241,8 +241,25 @@ def calibrate(task: TrainingTask, trainer: Trainer) -> tuple[PlattScaling, Calib
         return as_trained, None
     dissimilarities = -task.validation.scores(trainer.network, trainer.inputs)
     truth = task.validation.truth
-    platt_scaling = fit_platt_scaling(dissimilarities, truth) or as_trained
+    platt_scaling = PlattScaling.fit(dissimilarities, truth) or as_trained
     return platt_scaling, cross_validated_calibration(dissimilarities, truth)
+
+
+def cross_validated_calibration(dissimilarities: Scores, truth: Truth, folds: int = 5) -> Calibration | None:
+    """Quality of Platt scaling, cross-validated: the pairs of each fold are scaled by a fit to the others.
+
+    A fold takes every fifth pair, so pairs should be sorted by truth. None if a fold cannot be fitted.
+    """
+    fold, probabilities = np.arange(len(truth)) % folds, np.empty(len(truth))
+    for number in range(folds):
+        here = fold == number
+        if len({*truth[~here].tolist()}) < 2:
+            return None
+        scaling = PlattScaling.fit(dissimilarities[~here], truth[~here])
+        if scaling is None:
+            return None
+        probabilities[here] = scaling.probabilities(dissimilarities[here])
+    return calibration_of(probabilities, truth)
 
 
 def _novelty_model(

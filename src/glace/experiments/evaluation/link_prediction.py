@@ -9,8 +9,7 @@ from glace.experiments.splits import Split, reversed_in_training
 from glace.gaussian.embedding import UNCALIBRATED, Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
-from glace.metrics import LinkScores, link_scores
-from glace.queries.calibration import calibration_of
+from glace.metrics import LinkScores, calibration_of, link_scores
 
 
 def link_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:

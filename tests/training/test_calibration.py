@@ -6,14 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glace.gaussian.embedding import PlattScaling
-from glace.queries.calibration import (
-    brier_score,
-    calibration_error,
-    calibration_of,
-    cross_validated_calibration,
-    fit_platt_scaling,
-    reliability,
-)
+from glace.metrics import brier_score, calibration_error, calibration_of, reliability
+from glace.training.train import cross_validated_calibration
 
 
 def drawn(seed, count, scaling):
@@ -27,7 +21,7 @@ def drawn(seed, count, scaling):
 def test_scaling_that_pairs_were_drawn_with_are_found_again(seed, scale):
     true = PlattScaling(9.0, 0.8)
     dissimilarities, truth = drawn(seed, 20_000, true)
-    found = fit_platt_scaling(scale * dissimilarities, truth)
+    found = PlattScaling.fit(scale * dissimilarities, truth)
     assert found is not None
     assert found.offset / scale == pytest.approx(9.0, rel=0.05)
     assert found.slope * scale == pytest.approx(0.8, rel=0.1)
@@ -36,7 +30,7 @@ def test_scaling_that_pairs_were_drawn_with_are_found_again(seed, scale):
 def test_calibrated_scaling_are_reliable_and_others_are_not():
     dissimilarities, truth = drawn(1, 20_000, PlattScaling(9.0, 0.3))
     known, other = slice(0, 10_000), slice(10_000, None)
-    found = fit_platt_scaling(dissimilarities[known], truth[known])
+    found = PlattScaling.fit(dissimilarities[known], truth[known])
     assert found is not None
     errors = [
         calibration_error(reliability(scaling.probabilities(dissimilarities[other]), truth[other]))
@@ -46,8 +40,8 @@ def test_calibrated_scaling_are_reliable_and_others_are_not():
     assert min(errors[1:]) > 0.1
 
 
-def test_pairs_that_are_told_apart_without_a_fault_have_finite_scaling():
-    scaling = fit_platt_scaling(np.array([1.0, 2.0, 5.0, 6.0]), np.array([True, True, False, False]))
+def test_pairs_that_are_separated_perfectly_have_finite_scaling():
+    scaling = PlattScaling.fit(np.array([1.0, 2.0, 5.0, 6.0]), np.array([True, True, False, False]))
     assert scaling is not None
     assert 2 < scaling.offset < 5
     assert 0 < scaling.slope < 100
@@ -56,7 +50,7 @@ def test_pairs_that_are_told_apart_without_a_fault_have_finite_scaling():
 
 @pytest.mark.parametrize("dissimilarities", [[3.0, 3.0, 3.0, 3.0], [5.0, 6.0, 1.0, 2.0]])
 def test_where_nearer_is_not_likelier_there_are_no_scaling(dissimilarities):
-    assert fit_platt_scaling(np.array(dissimilarities), np.array([True, True, False, False])) is None
+    assert PlattScaling.fit(np.array(dissimilarities), np.array([True, True, False, False])) is None
 
 
 def test_reliability_counts_every_pair_once():
@@ -77,7 +71,7 @@ def test_cross_validation_scales_each_pair_by_a_fit_to_the_other_folds():
     expected = np.empty(400)
     for fold in range(5):
         rest = [row for row in range(400) if row % 5 != fold]
-        scaling = fit_platt_scaling(dissimilarities[rest], truth[rest])
+        scaling = PlattScaling.fit(dissimilarities[rest], truth[rest])
         assert scaling is not None
         expected[fold::5] = scaling.probabilities(dissimilarities[fold::5])
     found = cross_validated_calibration(dissimilarities, truth)
@@ -85,7 +79,7 @@ def test_cross_validation_scales_each_pair_by_a_fit_to_the_other_folds():
     assert found == calibration_of(expected, truth)
     assert found.pairs == 400
     assert found.brier == pytest.approx(((expected - truth) ** 2).mean())
-    fitted = fit_platt_scaling(dissimilarities, truth)
+    fitted = PlattScaling.fit(dissimilarities, truth)
     assert fitted is not None
     assert found.brier > brier_score(fitted.probabilities(dissimilarities), truth), "not measured on the fitted pairs"
 
