@@ -11,8 +11,8 @@ from scipy.stats import ttest_rel
 from glace.cli.reproduce import report
 from glace.errors import InputError
 from glace.experiments.report.curves import mean_curve, paired_p, seconds_to
-from glace.experiments.report.document import document_html, document_markdown
-from glace.experiments.report.paper import in_order, method_name
+from glace.experiments.report.document import pictures, to_html, to_markdown
+from glace.experiments.report.paper import method_name, methods_in_order
 from glace.experiments.report.results import Results, read_results
 from glace.experiments.report.write import report_of, write_report
 from tests.experiments.report.invented import certainty, classes, cloud, curve, everything, links, record, write
@@ -47,7 +47,7 @@ def text(folder):
 
 
 def drawn(tmp_path, records) -> str:
-    return document_markdown(report_of(read_results(write(tmp_path, records))))
+    return to_markdown(report_of(read_results(write(tmp_path, records))))
 
 
 def row(text: str, heading: str, *starts: str) -> list[str]:
@@ -180,14 +180,14 @@ def test_names_are_escaped(tmp_path):
     evil = "<script>alert(1)</script>"
     records = [links(evil, evil), classes(evil, evil, 0, 0.5), cloud(evil, "$x$", 1.0, ("_a", "$b", "<i>"))]
     document = report_of(read_results(write(tmp_path, records)))
-    assert "<script" not in document_html(document)
-    assert "<script" not in document_markdown(document)
-    assert all(re.fullmatch("[a-z0-9-]+", picture.name) for picture in document.pictures())
+    assert "<script" not in to_html(document)
+    assert "<script" not in to_markdown(document)
+    assert all(re.fullmatch("[a-z0-9-]+", picture.name) for picture in pictures(document))
 
 
 def test_pictures_of_like_names_have_files_of_their_own(tmp_path):
     document = report_of(read_results(write(tmp_path, [cloud("a b", "glace", 1.0), cloud("a_b", "glace", 1.0)])))
-    assert [picture.name for picture in document.pictures()] == ["visualization-a-b", "visualization-a-b-2"]
+    assert [picture.name for picture in pictures(document)] == ["visualization-a-b", "visualization-a-b-2"]
 
 
 @pytest.mark.parametrize("status", ["timeout", "memory", "unsupported", "failed"])
@@ -213,12 +213,12 @@ def test_only_the_tasks_that_were_run_have_sections(tmp_path):
 
 def test_notices_are_printed(tmp_path):
     results = read_results(write(tmp_path, [links()]))
-    assert "Mind the gap." in document_markdown(report_of(Results(results.runs, ("Mind the gap.",))))
+    assert "Mind the gap." in to_markdown(report_of(Results(results.runs, ("Mind the gap.",))))
 
 
 def test_methods_stand_in_the_papers_order():
     shuffled = ["zebra", "glace", "line", "lace-second", "attributes", "line-first", "glace-published", "lace-first"]
-    assert [method_name(method) for method in in_order(shuffled)] == [
+    assert [method_name(method) for method in methods_in_order(shuffled)] == [
         "Attributes", "LINE 1st", "LINE 1st+2nd", "LACE 1st", "LACE 2nd",
         "GLACE as published 1st+2nd", "GLACE", "zebra",
     ]  # fmt: skip

@@ -6,15 +6,14 @@ from glace.experiments.report.cells import amount, compared_columns, cost_column
 from glace.experiments.report.document import (
     Cell,
     Column,
-    Document,
-    Section,
+    Heading,
     Table,
-    document_html,
     stacked,
     table_markdown,
     text_column,
+    to_html,
 )
-from glace.experiments.report.paper import Printed, induction, link_prediction
+from glace.experiments.report.paper import Printed, printed
 from glace.experiments.report.results import Run
 from tests.experiments.report.invented import links
 
@@ -80,7 +79,7 @@ def table() -> Table:
 
 
 def test_html_escapes_and_has_the_same_footnotes():
-    text = document_html(Document("T", (Section("S", (table(),)),)))
+    text = to_html([Heading("T", 1), table()])
     assert "<b>evil" not in text
     assert "<td>&lt;b&gt;evil&lt;/b&gt;</td>" in text
     assert "<td>a|b*c</td>" in text
@@ -110,12 +109,12 @@ def test_stacked_tables_name_each_part_once():
 
 
 def test_the_numbers_of_the_paper():
-    assert link_prediction("glace", "dblp") == link_prediction("glace-published", "dblp") == Printed(98.55, 98.40)
-    assert link_prediction("glace-published-first", "citeseer") == Printed(96.41, 96.40)
-    assert link_prediction("line", "acm") == Printed(75.32, 76.81)
-    assert link_prediction("graphsage", "acm") is None
-    assert link_prediction("glace", "cora-ml") is None
-    assert link_prediction("vgae", "cora") is None
-    assert induction("graph2gauss", "pubmed", 0.5) == Printed(51.22, 27.39)
-    assert induction("glace", "cora-ml", 0.1) == Printed(93.07, 86.72)
-    assert induction("glace", "cora-ml", 0.3) is None
+    assert printed("glace", "dblp") == printed("glace-published", "dblp") == Printed(98.55, 98.40)
+    assert printed("glace-published-first", "citeseer") == Printed(96.41, 96.40)
+    assert printed("line", "acm") == Printed(75.32, 76.81)
+    assert printed("graphsage", "acm") is None
+    assert printed("glace", "cora-ml") is None
+    assert printed("vgae", "cora") is None
+    assert printed("graph2gauss", "pubmed", 0.5) == Printed(51.22, 27.39)
+    assert printed("glace", "cora-ml", 0.1) == Printed(93.07, 86.72)
+    assert printed("glace", "cora-ml", 0.3) is None

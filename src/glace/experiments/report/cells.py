@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from glace.experiments.report.document import DASH, MINUS, Cell, Column, Table, text_column
-from glace.experiments.report.paper import dataset_name, in_order, method_name
-from glace.experiments.report.results import Run, Score, by_dataset, mean_score
+from glace.experiments.report.paper import dataset_name, method_name, methods_in_order
+from glace.experiments.report.results import Run, Score, by_dataset, by_method, mean_score
 
 Rows = Sequence[Sequence[Run]]
 """The runs of each row of a table: one method on one dataset, several seeds. An empty row was not run."""
@@ -16,11 +16,11 @@ def dataset_tables(runs: Sequence[Run], columns_of: Callable[[str, Rows], list[C
 
     A table that would be too wide is split.
     """
-    methods = in_order(run.method for run in runs)
+    methods = methods_in_order(run.method for run in runs)
     columns = []
-    for dataset, group in by_dataset(runs):
-        rows = [[run for run in group if run.method == method] for method in methods]
-        columns.append(columns_of(dataset_name(dataset), rows))
+    for dataset, group in by_dataset(runs).items():
+        done = by_method(group)
+        columns.append(columns_of(dataset_name(dataset), [done.get(method, []) for method in methods]))
     chunks = [columns[start : start + _MOST_DATASETS] for start in range(0, len(columns), _MOST_DATASETS)]
     return [Table((methods_column(methods), *(each for some in chunk for each in some))) for chunk in chunks]
 
@@ -30,10 +30,9 @@ def methods_column(methods: Iterable[str]) -> Column:
     return text_column("Method", [method_name(method) for method in methods])
 
 
-def score_column(name: str, rows: Rows, field: str, group: str = "", *, brief: bool = False) -> Column:
-    """Return scores in percent with their deviation over seeds (unless `brief`), the best in bold."""
-    scores = [mean_score(runs, field) for runs in rows]
-    return Column(name, best_in_bold(rows, scores, brief=brief), group)
+def score_column(name: str, rows: Rows, field: str, group: str = "") -> Column:
+    """Return scores in percent with their deviation over seeds, the best in bold."""
+    return Column(name, best_in_bold(rows, [mean_score(runs, field) for runs in rows]), group)
 
 
 def cost_column(name: str, rows: Rows, field: str) -> Column:
@@ -80,14 +79,12 @@ def amount(value: float) -> str:
 def best_in_bold(rows: Rows, scores: Sequence[Score | None], *, brief: bool = False) -> tuple[Cell, ...]:
     """Return the scores of some rows in percent, the highest in bold if there are several."""
     # Equal in print is equally good: a reader must not see 98.55 in bold beside 98.55 that is not.
-    shown = [None if found is None else f"{100 * found.mean:.2f}" for found in scores]
-    known = [float(text) for text in shown if text is not None]
-    best = max(known) if len(known) > 1 else None
-    cells = []
-    for runs, found, text in zip(rows, scores, shown, strict=True):
-        bold = text is not None and best is not None and float(text) == best
-        cells.append(_missing(runs) if found is None else Cell(number(found, brief=brief), bold, _notes(runs)))
-    return tuple(cells)
+    shown = [round(100 * found.mean, 2) for found in scores if found]
+    best = max(shown) if len(shown) > 1 else None
+    return tuple(
+        Cell(number(found, brief=brief), round(100 * found.mean, 2) == best, _notes(runs)) if found else _missing(runs)
+        for runs, found in zip(rows, scores, strict=True)
+    )
 
 
 def _missing(runs: Sequence[Run]) -> Cell:

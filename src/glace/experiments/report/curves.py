@@ -1,6 +1,7 @@
 """Figures 1 to 3 of the paper and the uncertainty: curves and clouds of points, with tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,22 +15,12 @@ from glace.experiments.report.cells import (
     number,
     score_column,
 )
-from glace.experiments.report.document import (
-    DASH,
-    MINUS,
-    Block,
-    Cell,
-    Column,
-    Heading,
-    Picture,
-    Section,
-    Table,
-    stacked,
-)
+from glace.experiments.report.document import DASH, MINUS, Block, Cell, Column, Heading, Picture, Table, stacked
 from glace.experiments.report.paper import dataset_name, method_name
 from glace.experiments.report.plots import Cloud, Line, draw_clouds, draw_lines
-from glace.experiments.report.results import Results, Run, by_dataset, by_method, is_number, score
-from glace.experiments.report.tables import without_unsupported
+from glace.experiments.report.results import Run, by_dataset, by_method, is_number, score
+
+Points = list[tuple[float, float]]
 
 _SHARES = (0.1, 0.5, 0.9)
 _TESTED = 0.1
@@ -44,18 +35,14 @@ _CLASSES_GUIDE = (
 )
 
 
-def node_classification(results: Results) -> Section | None:
+def node_classification(runs: Sequence[Run]) -> list[Block]:
     """Return curves for all datasets, then a table per dataset."""
-    runs = results.of("node-classification")
-    if not runs:
-        return None
     blocks: list[Block] = [_CLASSES_GUIDE]
-    done = [run for run in runs if run.done]
-    if done:
+    if done := [run for run in runs if run.done]:
         blocks += [_f1_curves(done, field, name) for field, name in _F1_SCORES]
-    for dataset, group in by_dataset(runs):
+    for dataset, group in by_dataset(runs).items():
         blocks += _f1_table(dataset, group)
-    return Section("Node classification (Figure 1)", tuple(blocks))
+    return blocks
 
 
 def trials_at(run: Run, field: str, share: float) -> list[float]:
@@ -79,23 +66,28 @@ def paired_p(ours: Sequence[Run], theirs: Sequence[Run], share: float = _TESTED)
     return float(ttest_rel(*zip(*pairs, strict=True)).pvalue)
 
 
-def _f1_curves(runs: Sequence[Run], field: str, name: str) -> Picture:
-    panels = {
-        dataset_name(dataset): [_f1_line(method, some, field) for method, some in by_method(group)]
-        for dataset, group in by_dataset(runs)
+def _panels(runs: Sequence[Run], curve: Callable[[Sequence[Run]], Points]) -> dict[str, list[Line]]:
+    """Return a panel for each dataset with a line for each method: the curve of its runs."""
+    return {
+        dataset_name(dataset): [
+            Line(method_name(method), method, curve(some)) for method, some in by_method(group).items()
+        ]
+        for dataset, group in by_dataset(runs).items()
     }
-    png = draw_lines(panels, "labels shown (%)", f"{name} (%)")
-    return Picture(f"node-classification-{field.replace('_', '-')}", png, f"{name} by the share of labels shown.")
 
 
-def _f1_line(method: str, runs: Sequence[Run], field: str) -> Line:
-    shares = sorted({share for run in runs for share in run.get(f"{field}_trials")})
-    means = [np.mean([each for run in runs for each in trials_at(run, field, share)]) for share in shares]
-    return Line(method_name(method), method, [100 * each for each in shares], [100 * float(each) for each in means])
+def _f1_curves(runs: Sequence[Run], field: str, name: str) -> Picture:
+    def curve(some: Sequence[Run]) -> Points:
+        shares = sorted({share for run in some for share in run.get(f"{field}_trials")})
+        trials = [[each for run in some for each in trials_at(run, field, share)] for share in shares]
+        return [(100 * share, float(np.mean(each))) for share, each in zip(shares, trials, strict=True)]
+
+    png = draw_lines(_panels(runs, curve), "labels shown (%)", name)
+    return Picture(f"node-classification-{field}", png, f"{name} by the share of labels shown.")
 
 
 def _f1_table(dataset: str, runs: Sequence[Run]) -> list[Block]:
-    groups = dict(by_method(runs))
+    groups = by_method(runs)
     rows = list(groups.values())
     columns = [methods_column(groups)]
     for field, name in _F1_SCORES:
@@ -135,47 +127,42 @@ _SECONDS_GUIDE = (
     f"seeds that reached it, with their number if not all did; {DASH} if none."
 )
 
-Curve = Sequence[Sequence[float]]
 
-
-def convergence(results: Results) -> Section | None:
+def convergence(runs: Sequence[Run]) -> list[Block]:
     """Return curves for all datasets, then a table per dataset."""
-    if not results.of("convergence"):
-        return None
-    runs, excluded = without_unsupported(results.of("convergence"))
-    blocks: list[Block] = [_CONVERGENCE_GUIDE, *excluded]
-    if any(run.done for run in runs):
-        blocks.append(_training_curves([run for run in runs if run.done]))
-    for dataset, group in by_dataset(runs):
+    blocks: list[Block] = [_CONVERGENCE_GUIDE]
+    if done := [run for run in runs if run.done]:
+        blocks.append(_training_curves(done))
+    for dataset, group in by_dataset(runs).items():
         blocks += _seconds_table(dataset, group)
-    return Section("Convergence (Figure 2)", tuple(blocks))
+    return blocks
 
 
-def seconds_to(curve: Curve, goal: float) -> float | None:
+def seconds_to(curve: Sequence[Sequence[float]], goal: float) -> float | None:
     """Return when the curve first reaches the goal; None if never."""
     return next((seconds for seconds, auc in curve if auc >= goal), None)
 
 
 def _training_curves(runs: Sequence[Run]) -> Picture:
     panels = {
-        dataset_name(dataset): [_training_line(run) for _, some in by_method(group) for run in some]
-        for dataset, group in by_dataset(runs)
+        dataset_name(dataset): [_training_line(run) for some in by_method(group).values() for run in some]
+        for dataset, group in by_dataset(runs).items()
     }
-    seconds = [x for lines in panels.values() for line in lines for x in line.x if x > 0]
-    log = bool(seconds) and max(seconds) > _WIDE * min(seconds)
-    png = draw_lines(panels, "seconds", "validation AUC (%)", log_x=log)
+    seconds = [x for lines in panels.values() for line in lines for x, _ in line.points]
+    png = draw_lines(
+        panels, "seconds", "validation AUC", log_x=max(seconds, default=0) > _WIDE * min(seconds, default=0)
+    )
     return Picture("convergence", png, "Validation AUC against seconds of training.")
 
 
 def _training_line(run: Run) -> Line:
     # Zero seconds have no place on a logarithmic axis, and nothing is learned by then.
     curve = [*run.get("curve"), (run.get("seconds"), _best(run))]
-    points = [(seconds, 100 * auc) for seconds, auc in curve if seconds > 0]
-    return Line(method_name(run.method), run.method, [x for x, _ in points], [y for _, y in points])
+    return Line(method_name(run.method), run.method, [(seconds, auc) for seconds, auc in curve if seconds > 0])
 
 
 def _seconds_table(dataset: str, runs: Sequence[Run]) -> list[Block]:
-    groups = dict(by_method(runs))
+    groups = by_method(runs)
     rows = list(groups.values())
     bests = [score([_best(run) for run in row if run.done]) for row in rows]
     columns = [
@@ -212,24 +199,16 @@ _PICTURE_GUIDE = (
 _SILHOUETTE_GUIDE = "The silhouettes times 100, mean over seeds; the pictures show the first seed."
 
 
-def visualization(results: Results) -> Section | None:
+def visualization(runs: Sequence[Run]) -> list[Block]:
     """Return a figure per dataset, and the silhouettes of all."""
-    runs = results.of("visualization")
-    if not runs:
-        return None
     blocks: list[Block] = [_PICTURE_GUIDE]
-    for dataset, group in by_dataset(run for run in runs if run.done):
-        blocks += _figure(dataset, group)
+    for dataset, group in by_dataset(run for run in runs if run.done).items():
+        first = [some[0] for some in by_method(group).values()]
+        png = draw_clouds([_cloud(run) for run in first], _class_names(first))
+        caption = f"{dataset_name(dataset)}: nodes in the plane by method, coloured by class."
+        blocks += [Heading(dataset_name(dataset)), Picture(f"visualization-{dataset}", png, caption)]
     tables = dataset_tables(runs, lambda name, rows: [score_column(name, rows, "silhouette")])
-    blocks += [Heading("Silhouettes"), _SILHOUETTE_GUIDE, *tables]
-    return Section("Visualization (Figure 3)", tuple(blocks))
-
-
-def _figure(dataset: str, runs: Sequence[Run]) -> list[Block]:
-    first = [group[0] for _, group in by_method(runs)]
-    png = draw_clouds([_cloud(run) for run in first], _class_names(first))
-    caption = f"{dataset_name(dataset)}: nodes in the plane by method, coloured by class."
-    return [Heading(dataset_name(dataset)), Picture(f"visualization-{dataset}", png, caption)]
+    return [*blocks, Heading("Silhouettes"), _SILHOUETTE_GUIDE, *tables]
 
 
 def _cloud(run: Run) -> Cloud:
@@ -300,25 +279,20 @@ _DROPPED = (
 _DROPPABLE = "Percent of the dimensions that can be dropped in each order before AUC falls by half a point."
 _ORDERS = ("widest_first", "narrowest_first", "at_random")
 
-Points = list[tuple[float, float]]
 
-
-def uncertainty(results: Results) -> Section | None:
+def uncertainty(runs: Sequence[Run]) -> list[Block]:
     """Return curves and tables of each measure that the runs have."""
-    if not results.of("uncertainty"):
-        return None
-    runs, excluded = without_unsupported(results.of("uncertainty"))
     done = [run for run in runs if run.done]
-    blocks: list[Block] = [_UNCERTAINTY_GUIDE, *excluded]
+    blocks: list[Block] = [_UNCERTAINTY_GUIDE]
     for field, x, x_label, title, guide in _CURVES:
-        pictures = _method_curves(done, field, x, x_label, title)
+        panels = _panels(done, partial(mean_curve, field=field, x=x, y="auc"))
+        pictures = _auc_picture(field, title, panels, x_label)
         blocks += [Heading(title), guide, *pictures] if pictures else []
     blocks += _facts_table("More and less certain halves", _HALVES, runs, "error_of_halves", 100, 2)
     blocks += _facts_table("Correlations of the spread", _CORRELATION, runs, "spread_correlation", 1, 3)
-    dropped = [block for dataset, group in by_dataset(done) for block in _dropped_dimensions(dataset, group)]
+    dropped = [block for dataset, group in by_dataset(done).items() for block in _dropped_dimensions(dataset, group)]
     blocks += [Heading("Dropped dimensions"), _DROPPED, *dropped] if dropped else []
-    blocks += _facts_table("Dispensable dimensions", _DROPPABLE, runs, "droppable_share", 100, 1)
-    return Section("Uncertainty", tuple(blocks))
+    return blocks + _facts_table("Dispensable dimensions", _DROPPABLE, runs, "droppable_share", 100, 1)
 
 
 def mean_curve(runs: Sequence[Run], field: str, x: str, y: str) -> Points:
@@ -331,40 +305,25 @@ def mean_curve(runs: Sequence[Run], field: str, x: str, y: str) -> Points:
     return [(place, sum(values) / len(values)) for place, values in sorted(found.items())]
 
 
-def _method_curves(runs: Sequence[Run], field: str, x: str, x_label: str, title: str) -> list[Block]:
-    """Return a picture with one panel per dataset and one line per method."""
-    panels = {
-        dataset_name(dataset): [
-            _auc_line(method, method_name(method), mean_curve(some, field, x, "auc"))
-            for method, some in by_method(group)
-        ]
-        for dataset, group in by_dataset(runs)
-    }
-    return _auc_picture(field, title, panels, x_label)
-
-
 def _dropped_dimensions(dataset: str, runs: Sequence[Run]) -> list[Block]:
     """Return a picture with one panel per method and one line per order of dropping."""
     field = "auc_without_dimensions"
     panels = {
         method_name(method): [
-            _auc_line(order, _spelled(order), mean_curve(some, field, "dropped", order)) for order in _ORDERS
+            Line(_spelled(order), order, mean_curve(some, field, "dropped", order)) for order in _ORDERS
         ]
-        for method, some in by_method(runs)
+        for method, some in by_method(runs).items()
     }
     return _auc_picture(f"{field}-{dataset}", f"{dataset_name(dataset)}, dimensions dropped", panels, "dropped (share)")
 
 
-def _auc_line(method: str, label: str, curve: Points) -> Line:
-    return Line(label, method, [x for x, _ in curve], [100 * y for _, y in curve])
-
-
 def _auc_picture(name: str, caption: str, panels: Mapping[str, list[Line]], x: str) -> list[Block]:
-    lines = {title: [line for line in some if line.x] for title, some in panels.items()}
+    """Return a picture of the lines and panels that have points, or nothing."""
+    lines = {title: [line for line in some if line.points] for title, some in panels.items()}
     drawn = {title: some for title, some in lines.items() if some}
     if not drawn:
         return []
-    return [Picture(f"uncertainty-{name}", draw_lines(drawn, x, "AUC (%)"), f"{caption}: AUC in percent.")]
+    return [Picture(f"uncertainty-{name}", draw_lines(drawn, x, "AUC"), f"{caption}: AUC in percent.")]
 
 
 def _facts_table(title: str, guide: str, runs: Sequence[Run], field: str, factor: float, digits: int) -> list[Block]:
@@ -373,12 +332,12 @@ def _facts_table(title: str, guide: str, runs: Sequence[Run], field: str, factor
     if not names:
         return []
     columns = {}
-    for dataset, group in by_dataset(runs):
-        methods = dict(by_method(group))
-        cells = {
-            name: tuple(_fact_cell(some, field, name, factor, digits) for some in methods.values()) for name in names
-        }
-        numbers = [Column(_spelled(name), column) for name, column in cells.items()]
+    for dataset, group in by_dataset(runs).items():
+        methods = by_method(group)
+        numbers = [
+            Column(_spelled(name), tuple(_fact_cell(some, field, name, factor, digits) for some in methods.values()))
+            for name in names
+        ]
         columns[dataset_name(dataset)] = [methods_column(methods), *numbers]
     return [Heading(title), guide, stacked("Dataset", columns)]
 

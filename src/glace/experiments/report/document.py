@@ -1,4 +1,4 @@
-"""The report as a value: sections of paragraphs, headings, tables and pictures, rendered as Markdown or HTML."""
+"""The report as a list of blocks (headings, paragraphs, tables, pictures), rendered as Markdown or HTML."""
 
 import base64
 import re
@@ -53,9 +53,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Heading:
-    """A title inside a section."""
+    """The title of the report (level 1), of a section (2), or of a part of a section (3)."""
 
     text: str
+    level: int = 3
 
 
 @dataclass(frozen=True)
@@ -78,26 +79,6 @@ Block = str | Heading | Code | Picture | Table
 """A string is a paragraph of plain text."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A titled part of the report."""
-
-    title: str
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True)
-class Document:
-    """The whole report."""
-
-    title: str
-    sections: tuple[Section, ...]
-
-    def pictures(self) -> list[Picture]:
-        """Return all pictures, in order."""
-        return [block for section in self.sections for block in section.blocks if isinstance(block, Picture)]
-
-
 def text_column(name: str, texts: Iterable[str]) -> Column:
     """Return a column of left-aligned text."""
     return Column(name, tuple(Cell(text) for text in texts), numeric=False)
@@ -111,33 +92,36 @@ def stacked(name: str, tables: Mapping[str, Sequence[Column]]) -> Table:
     return Table((Column(name, tuple(titles), numeric=False), *joined))
 
 
-def document_markdown(document: Document) -> str:
+def to_markdown(blocks: Iterable[Block]) -> str:
     """Return the report as Markdown that links its pictures as plots/NAME.png."""
-    blocks = [f"# {escaped(document.title)}"]
-    for section in document.sections:
-        blocks += [f"## {escaped(section.title)}", *map(_block_markdown, section.blocks)]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(map(_block_markdown, blocks)) + "\n"
 
 
-def document_html(document: Document) -> str:
-    """Return the report as one HTML file without scripts, its style and pictures inside."""
+def to_html(blocks: Sequence[Block]) -> str:
+    """Return the report as one HTML file without scripts, its style and pictures inside; its title comes first."""
     from markdown_it import MarkdownIt
 
-    body = MarkdownIt("commonmark").enable("table").render(document_markdown(document))
+    body = MarkdownIt("commonmark").enable("table").render(to_markdown(blocks))
     body = body.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
-    for picture in document.pictures():
+    for picture in pictures(blocks):
         data = base64.b64encode(picture.png).decode("ascii")
         body = body.replace(f'src="{PLOTS}/{picture.name}.png"', f'src="data:image/png;base64,{data}"')
     titles = re.findall("<h2>(.*?)</h2>", body)
     body = re.sub("<h2>(.*?)</h2>", lambda found: f'<h2 id="{_anchor(found[1])}">{found[1]}</h2>', body)
     links = "".join(f'<a href="#{_anchor(title)}">{title}</a>' for title in titles)
+    title = body.partition("</h1>")[0].removeprefix("<h1>")
     style = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{document.title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"{body.replace('</h1>', f'</h1><nav>{links}</nav>', 1)}</body>\n</html>\n"
     )
+
+
+def pictures(blocks: Iterable[Block]) -> list[Picture]:
+    """Return all pictures, in order."""
+    return [block for block in blocks if isinstance(block, Picture)]
 
 
 def escaped(text: str) -> str:
@@ -161,7 +145,7 @@ def _block_markdown(block: Block) -> str:
         case str():
             return escaped(block)
         case Heading():
-            return f"### {escaped(block.text)}"
+            return f"{'#' * block.level} {escaped(block.text)}"
         case Code():
             return "\n".join(f"    {line}" for line in block.text.splitlines())
         case Picture():

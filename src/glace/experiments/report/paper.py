@@ -5,24 +5,24 @@ from typing import NamedTuple
 
 TITLE = "Gaussian Embedding of Large-scale Attributed Graphs"
 
-
-_FAMILIES = {
+_METHODS = {
     "attributes": "Attributes",
     "deepwalk": "DeepWalk",
     "node2vec": "node2vec",
-    "line": "LINE",
+    "line-first": "LINE 1st",
+    "line-second": "LINE 2nd",
+    "line": "LINE 1st+2nd",
     "vgae": "VGAE",
     "graphsage": "GraphSAGE",
     "graph2gauss": "Graph2Gauss",
-    "lace": "LACE",
-    "glace-published": "GLACE as published",
+    "lace-first": "LACE 1st",
+    "lace-second": "LACE 2nd",
+    "lace": "LACE 1st+2nd",
+    "glace-published-first": "GLACE as published 1st",
+    "glace-published-second": "GLACE as published 2nd",
+    "glace-published": "GLACE as published 1st+2nd",
     "glace": "GLACE",
 }
-FAMILIES = tuple(_FAMILIES)
-# The plain name of these means both proximities, concatenated; `glace` alone is GLACE at its best.
-_OF_BOTH_ORDERS = {"line", "lace", "glace-published"}
-_ORDERS = {"first": "1st", "second": "2nd"}
-
 _DATASETS = {
     "cora-ml": "Cora-ML",
     "cora": "Cora",
@@ -37,19 +37,9 @@ _DATASETS = {
 }
 
 
-def family_of(method: str) -> tuple[str, str]:
-    """Return the method without its order, and the order: "first", "second" or ""."""
-    family, _, order = method.rpartition("-")
-    return (family, order) if order in _ORDERS and family else (method, "")
-
-
 def method_name(method: str) -> str:
     """Return a method's printed name; unknown methods keep their own."""
-    family, order = family_of(method)
-    if family not in _FAMILIES:
-        return method
-    orders = _ORDERS[order] if order else "1st+2nd" if family in _OF_BOTH_ORDERS else ""
-    return f"{_FAMILIES[family]} {orders}".strip()
+    return _METHODS.get(method, method)
 
 
 def dataset_name(dataset: str) -> str:
@@ -57,21 +47,18 @@ def dataset_name(dataset: str) -> str:
     return _DATASETS.get(dataset, dataset)
 
 
-def in_order(methods: Iterable[str]) -> list[str]:
-    """Return the distinct methods in the paper's order (1st, 2nd, then both); unknown ones last, by name."""
-    return sorted(set(methods), key=_place_of_method)
+def methods_in_order(methods: Iterable[str]) -> list[str]:
+    """Return the distinct methods in the paper's order; unknown ones last, by name."""
+    return _in_order(methods, list(_METHODS))
 
 
 def datasets_in_order(datasets: Iterable[str]) -> list[str]:
     """Return the distinct datasets in the paper's order; unknown ones last, by name."""
-    known = list(_DATASETS)
-    return sorted(set(datasets), key=lambda name: (known.index(name) if name in known else len(known), name))
+    return _in_order(datasets, list(_DATASETS))
 
 
-def _place_of_method(method: str) -> tuple[int, int, str]:
-    family, order = family_of(method)
-    place = FAMILIES.index(family) if family in FAMILIES else len(FAMILIES)
-    return place, ["first", "second", ""].index(order), method
+def _in_order(names: Iterable[str], known: list[str]) -> list[str]:
+    return sorted(set(names), key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
 class Printed(NamedTuple):
@@ -81,9 +68,11 @@ class Printed(NamedTuple):
     ap: float
 
 
+Row = tuple[float | None, ...]
+
 _TABLE_2_DATASETS = ("cora", "citeseer", "dblp", "pubmed", "acm")
 # AUC and AP of each dataset; None where the paper has a dash: not finished within five hours or 16 GB.
-_TABLE_2: dict[str, tuple[float | None, ...]] = {
+_TABLE_2: dict[str, Row] = {
     "attributes": (82.98, 77.71, 81.53, 75.60, 75.89, 69.56, 82.98, 77.71, None, None),
     "node2vec": (87.86, 87.19, 79.91, 82.08, 87.03, 84.36, 88.74, 86.58, 91.18, 91.49),
     "line": (75.23, 77.96, 71.20, 72.11, 80.01, 83.09, 79.97, 82.86, 75.32, 76.81),
@@ -98,11 +87,15 @@ _TABLE_2: dict[str, tuple[float | None, ...]] = {
 }
 
 _TABLE_3_DATASETS = ("cora-ml", "citeseer", "pubmed", "acm")
-_TABLE_3: dict[tuple[str, float], tuple[float | None, ...]] = {
-    ("graph2gauss", 0.1): (88.83, 79.34, 87.96, 80.39, 88.96, 77.08, None, None),
-    ("glace-published", 0.1): (93.07, 86.72, 90.76, 85.03, 93.00, 84.19, 95.05, 89.09),
-    ("graph2gauss", 0.5): (57.26, 34.70, 61.71, 43.87, 51.22, 27.39, None, None),
-    ("glace-published", 0.5): (87.62, 74.64, 83.69, 70.74, 92.18, 79.99, 93.96, 85.33),
+_TABLE_3: dict[float, dict[str, Row]] = {
+    0.1: {
+        "graph2gauss": (88.83, 79.34, 87.96, 80.39, 88.96, 77.08, None, None),
+        "glace-published": (93.07, 86.72, 90.76, 85.03, 93.00, 84.19, 95.05, 89.09),
+    },
+    0.5: {
+        "graph2gauss": (57.26, 34.70, 61.71, 43.87, 51.22, 27.39, None, None),
+        "glace-published": (87.62, 74.64, 83.69, 70.74, 92.18, 79.99, 93.96, 85.33),
+    },
 }
 
 # Graphs of the same name are not all the same graph.
@@ -117,21 +110,14 @@ _SAME = "The paper prints the same numbers of Attributes for Cora and Pubmed; on
 TABLE_2_CAVEATS = {"cora": _SAME, "pubmed": f"{CAVEATS['pubmed']} {_SAME}", "citeseer": CAVEATS["citeseer"]}
 
 
-def link_prediction(method: str, dataset: str) -> Printed | None:
-    """Return a number of table 2, or None if it has none; our best GLACE is compared with the paper's best."""
-    return _at(_TABLE_2.get(_of_the_paper(method)), _TABLE_2_DATASETS, dataset)
+def printed(method: str, dataset: str, hidden_share: float | None = None) -> Printed | None:
+    """Return the numbers of table 2, or those of table 3 for a share of hidden nodes; None if the paper has none.
 
-
-def induction(method: str, dataset: str, hidden_share: float) -> Printed | None:
-    """Return a number of table 3, or None; the paper does not say which proximity its GLACE used."""
-    return _at(_TABLE_3.get((_of_the_paper(method), hidden_share)), _TABLE_3_DATASETS, dataset)
-
-
-def _of_the_paper(method: str) -> str:
-    return "glace-published" if method == "glace" else method
-
-
-def _at(row: tuple[float | None, ...] | None, datasets: tuple[str, ...], dataset: str) -> Printed | None:
+    Our best GLACE is compared with the paper's best. Table 3 does not say which proximity its GLACE used.
+    """
+    datasets = _TABLE_2_DATASETS if hidden_share is None else _TABLE_3_DATASETS
+    rows = _TABLE_2 if hidden_share is None else _TABLE_3.get(hidden_share, {})
+    row = rows.get("glace-published" if method == "glace" else method)
     if row is None or dataset not in datasets:
         return None
     place = 2 * datasets.index(dataset)

@@ -11,28 +11,25 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import InputError
-from glace.experiments.report.paper import FAMILIES, family_of
 from glace.storage.files import replacing
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Colour: TypeAlias = tuple[float, float, float, float]
 
 # Distinct for colour-blind readers; GLACE is the strongest, the raw attributes are grey.
-_COLOURS = dict(
-    zip(
-        FAMILIES,
-        ("#7f7f7f", "#a6761d", "#e6ab02", "#1b9e77", "#66c2a5", "#7570b3", "#1f78b4", "#e7298a", "#fb9a99", "#d7191c"),
-        strict=True,
-    )
-)  # fmt: skip
+_COLOURS = {
+    "attributes": "#7f7f7f", "deepwalk": "#a6761d", "node2vec": "#e6ab02", "line": "#1b9e77", "vgae": "#66c2a5",
+    "graphsage": "#7570b3", "graph2gauss": "#1f78b4", "lace": "#e7298a", "glace-published": "#fb9a99",
+    "glace": "#d7191c",
+}  # fmt: skip
 _OTHERS = ("#393b79", "#637939", "#8c6d31", "#843c39", "#7b4173")
-_DASHES = {"first": "--", "second": ":", "": "-"}
+# The first and the second order of a method have its colour.
+_DASHES = {"-first": "--", "-second": ":"}
 _STYLE = {
     "font.size": 9.0,
     "axes.spines.top": False,
@@ -51,12 +48,11 @@ _COLOURS_STORED = 64
 
 @dataclass(frozen=True)
 class Line:
-    """A curve; curves of one method look alike and appear once in the legend."""
+    """A curve through points (x, y), y from 0 to 1; curves of one method look alike and appear once in the legend."""
 
     label: str
     method: str
-    x: Sequence[float]
-    y: Sequence[float]
+    points: Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -69,12 +65,12 @@ class Cloud:
 
 
 def draw_lines(panels: Mapping[str, Sequence[Line]], x: str, y: str, *, log_x: bool = False) -> bytes:
-    """Return a picture with a panel for each title and one legend for all."""
+    """Return a picture with a panel for each title and one legend for all; `y` is drawn in percent."""
     with _style():
         figure, axes = _grid(len(panels), most=3, height=3.1)
         for axis, (title, lines) in zip(axes, panels.items(), strict=False):
             _draw_panel(axis, lines, log_x)
-            axis.set(title=_literal(title), xlabel=x, ylabel=y)
+            axis.set(title=_literal(title), xlabel=x, ylabel=f"{y} (%)")
         _legend(figure, axes)
         return _png(figure)
 
@@ -123,29 +119,34 @@ def class_colours(count: int) -> list[Colour]:
     """Return `count` colours, as different as possible."""
     from matplotlib import colormaps
 
-    for name, most in (("tab10", 10), ("tab20", 20)):
-        if count <= most:
-            return [colormaps[name](place) for place in range(count)]
+    if count <= 20:
+        return [colormaps["tab10" if count <= 10 else "tab20"](place) for place in range(count)]
     return [colormaps["nipy_spectral"](0.05 + 0.9 * place / (count - 1)) for place in range(count)]
 
 
 def _draw_panel(axis: "Axes", lines: Sequence[Line], log_x: bool) -> None:
     from matplotlib.ticker import LogLocator
 
-    unknown = sorted({family_of(line.method)[0] for line in lines} - set(_COLOURS))
+    unknown = sorted({_family(line.method) for line in lines} - set(_COLOURS))
     for line in lines:
-        family, order = family_of(line.method)
-        colour = _COLOURS.get(family) or _OTHERS[unknown.index(family) % len(_OTHERS)]
+        family = _family(line.method)
         best = line.method == "glace"
-        mark = "o" if len(line.x) <= 12 else None
+        x, y = np.array(line.points, dtype=np.float64).reshape(-1, 2).T
         axis.plot(
-            line.x, line.y, _DASHES[order], color=colour, label=_literal(line.label), marker=mark, markersize=3,
+            x, 100 * y, _DASHES.get(line.method.removeprefix(family), "-"),
+            color=_COLOURS.get(family) or _OTHERS[unknown.index(family) % len(_OTHERS)],
+            label=_literal(line.label), marker="o" if len(x) <= 12 else None, markersize=3,
             linewidth=2.2 if best else 1.3, zorder=3 if best else 2,
         )  # fmt: skip
     if log_x:
         axis.set_xscale("log", subs=[])
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter("{x:g}")
+
+
+def _family(method: str) -> str:
+    """Return the method without its order."""
+    return method.removesuffix("-first").removesuffix("-second")
 
 
 def _draw_cloud(axis: "Axes", cloud: Cloud, names: Sequence[str], colours: Sequence[Colour]) -> None:
@@ -177,10 +178,8 @@ def _grid(count: int, most: int, height: float) -> "tuple[Figure, list[Axes]]":
 
 
 def _legend(figure: "Figure", axes: "Sequence[Axes]", markerscale: float = 1.0) -> None:
-    named: dict[str, Artist] = {}
-    for axis in axes:
-        handles, labels = axis.get_legend_handles_labels()
-        named |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in named}
+    entries = [zip(*axis.get_legend_handles_labels(), strict=True) for axis in axes]
+    named = {label: handle for some in entries for handle, label in some}
     widest = 0.6 + 0.075 * max((len(label) for label in named), default=0)  # inches per entry at this font size
     columns = max(1, min(len(named), int(figure.get_figwidth() / widest)))
     figure.set_figheight(figure.get_figheight() + 0.2 * math.ceil(len(named) / columns))

@@ -1,8 +1,10 @@
 """Runs read from records: validated, the latest of each kept, grouped and averaged over seeds."""
 
 import json
+import reprlib
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard, TypeVar
@@ -20,7 +22,7 @@ from pydantic import (
 
 from glace.errors import InputError
 from glace.experiments.record_file import COMPRESSED, RECORDS, Line, RecordFile, key_of
-from glace.experiments.report.paper import datasets_in_order, in_order
+from glace.experiments.report.paper import datasets_in_order, methods_in_order
 
 STATUSES = {
     "done": "done",
@@ -90,9 +92,8 @@ class Run(BaseModel):
     @property
     def excuse(self) -> str:
         """Why the run did not finish, in one line."""
-        reason = " ".join((self.reason or "").split())
-        short = reason if len(reason) <= 200 else reason[:199] + "…"
-        return STATUSES[self.status] + (f": {short}" if short else "")
+        reason = textwrap.shorten(self.reason or "", 200, placeholder="…")
+        return STATUSES[self.status] + (f": {reason}" if reason else "")
 
     def get(self, name: str) -> Any:
         """Return a field of the record, or None."""
@@ -163,25 +164,9 @@ _FINISHED: dict[str, type[Run]] = {
 TASKS = tuple(_FINISHED)
 
 
-def run_of(task: str, status: object, line: str) -> Run:
-    """Return the run that a line of JSON describes; ValueError with the first problem if it cannot be drawn."""
-    model = _FINISHED[task] if status == "done" else Run
-    try:
-        return model.model_validate_json(line)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or task
-        raise ValueError(f"{task}, {field!r}: {first['msg']}, not {_shortened(first['input'])}") from problem
-
-
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value of a record is a number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 Key = TypeVar("Key")
@@ -214,7 +199,8 @@ def read_results(folder: str | Path) -> Results:
     lines = file.read()
     if not lines and not file.has_partial_line:
         raise InputError(f"{folder} has no {RECORDS} or {COMPRESSED}; run `glace reproduce` to write records there")
-    runs = [(key_of(line.record), _run(line)) for line in lines if _is_evaluation(line.record)]
+    shown = [line for line in lines if line.record.get("kind") == "evaluation" and line.record.get("task") in TASKS]
+    runs = [(key_of(line.record), _run(line)) for line in shown]
     if not runs:
         raise InputError(f"{file.path} holds no evaluation; run `glace reproduce` first")
     latest = dict(runs)
@@ -235,16 +221,16 @@ def grouped(runs: Iterable[Run], key: Callable[[Run], Key]) -> dict[Key, list[Ru
     return groups
 
 
-def by_dataset(runs: Iterable[Run]) -> list[tuple[str, list[Run]]]:
-    """Return the datasets in the paper's order, each with its runs."""
+def by_dataset(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Return the runs of each dataset, in the paper's order."""
     groups = grouped(runs, lambda run: run.dataset)
-    return [(dataset, groups[dataset]) for dataset in datasets_in_order(groups)]
+    return {dataset: groups[dataset] for dataset in datasets_in_order(groups)}
 
 
-def by_method(runs: Iterable[Run]) -> list[tuple[str, list[Run]]]:
-    """Return the methods in the paper's order, each with its runs."""
+def by_method(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Return the runs of each method, in the paper's order."""
     groups = grouped(runs, lambda run: run.method)
-    return [(method, groups[method]) for method in in_order(groups)]
+    return {method: groups[method] for method in methods_in_order(groups)}
 
 
 def score(values: Sequence[float]) -> Score | None:
@@ -261,15 +247,15 @@ def mean_score(runs: Iterable[Run], name: str) -> Score | None:
     return score([float(value) for value in found if is_number(value)])
 
 
-def _is_evaluation(record: Mapping[str, object]) -> bool:
-    return record.get("kind") == "evaluation" and record.get("task") in TASKS
-
-
 def _run(line: Line) -> Run:
+    task = line.record["task"]
+    model = _FINISHED[task] if line.record.get("status") == "done" else Run
     try:
-        return run_of(line.record["task"], line.record.get("status"), line.text)
-    except ValueError as problem:
-        raise line.error(str(problem)) from problem
+        return model.model_validate_json(line.text)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or task
+        raise line.error(f"{task}, {field!r}: {first['msg']}, not {reprlib.repr(first['input'])}") from problem
 
 
 def _mixtures(runs: Iterable[Run]) -> list[str]:

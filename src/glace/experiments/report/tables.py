@@ -1,7 +1,7 @@
 """What the report is about, time and memory, and tables 2 and 3 of the paper."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 from glace.experiments.report import paper
 from glace.experiments.report.cells import (
@@ -14,8 +14,8 @@ from glace.experiments.report.cells import (
     methods_column,
     score_column,
 )
-from glace.experiments.report.document import Block, Code, Column, Heading, Section, Table, stacked, text_column
-from glace.experiments.report.paper import dataset_name, datasets_in_order, in_order, method_name
+from glace.experiments.report.document import Block, Code, Column, Heading, Table, stacked, text_column
+from glace.experiments.report.paper import dataset_name, datasets_in_order, method_name, methods_in_order
 from glace.experiments.report.results import (
     STATUSES,
     TASKS,
@@ -40,9 +40,9 @@ _COSTS = (
 )
 
 
-def head(results: Results) -> Section:
+def head(results: Results) -> list[Block]:
     """Return the first section."""
-    blocks: list[Block] = [_ABOUT, _facts(results)]
+    blocks: list[Block] = [Heading("About this report", 2), _ABOUT, _facts(results)]
     # Runs of a grid also record the command of the grid, which is shorter than one command per run.
     commands = _distinct(run.provenance.get("grid") or run.provenance.get("command") for run in results.runs)
     if commands:
@@ -50,7 +50,7 @@ def head(results: Results) -> Section:
         blocks += ["Commands", Code("\n".join([*map(str, commands[:_MOST_COMMANDS]), *more]))]
     data = [
         (dataset_name(dataset), _described(each))
-        for dataset, group in by_dataset(results.runs)
+        for dataset, group in by_dataset(results.runs).items()
         for each in _distinct(run.provenance.get("data") for run in group)
     ]
     if data:
@@ -59,24 +59,22 @@ def head(results: Results) -> Section:
         blocks += ["Data, by the fingerprint of the graph that the methods were given:", table]
     if results.notices:
         blocks += [Heading("Before you read"), *results.notices]
-    return Section("About this report", tuple(blocks))
+    return blocks
 
 
-def cost(results: Results) -> Section | None:
+def cost(results: Results) -> list[Block]:
     """Return time and memory of one task, link prediction if it was run: the same work for every method."""
     for task in TASKS:
         runs = [run for run in results.of(task) if run.split == "random"]
         if any(is_number(run.get(field)) for run in runs for field, _, _ in _COSTS):
-            blocks: list[Block] = []
-            for field, title, guide in _COSTS:
-                tables = dataset_tables(runs, partial(_costs, field))
-                blocks += [Heading(title), f"{guide}: {task}, mean over seeds.", *tables]
-            return Section("Time and memory", tuple(blocks))
-    return None
+            parts = (_cost_tables(task, runs, *each) for each in _COSTS)
+            return [Heading("Time and memory", 2), *(block for part in parts for block in part)]
+    return []
 
 
-def _costs(field: str, name: str, rows: Rows) -> list[Column]:
-    return [cost_column(name, rows, field)]
+def _cost_tables(task: str, runs: Sequence[Run], field: str, title: str, guide: str) -> list[Block]:
+    tables = dataset_tables(runs, lambda name, rows: [cost_column(name, rows, field)])
+    return [Heading(title), f"{guide}: {task}, mean over seeds.", *tables]
 
 
 def _facts(results: Results) -> Table:
@@ -86,7 +84,7 @@ def _facts(results: Results) -> Table:
         "Tasks": ", ".join(task for task in TASKS if results.of(task)),
         "Not run": ", ".join(task for task in TASKS if not results.of(task)),
         "Datasets": ", ".join(map(dataset_name, datasets_in_order(run.dataset for run in runs))),
-        "Methods": ", ".join(map(method_name, in_order(run.method for run in runs))),
+        "Methods": ", ".join(map(method_name, methods_in_order(run.method for run in runs))),
         "Seeds": ", ".join(str(seed) for seed in sorted({run.seed for run in runs})),
         "When": _when(runs),
         "Machine": "; ".join(_described(each) for each in _distinct(run.provenance.get("machine") for run in runs)),
@@ -97,9 +95,8 @@ def _facts(results: Results) -> Table:
 
 
 def _counts(runs: Sequence[Run]) -> str:
-    by_status = grouped(runs, lambda run: run.status)
-    counts = [f"{status} {len(by_status[status])}" for status in STATUSES if status in by_status]
-    return f"{len(runs)}: {', '.join(counts)}"
+    counts: Counter[str] = Counter(run.status for run in runs)
+    return f"{len(runs)}: {', '.join(f'{status} {counts[status]}' for status in STATUSES if counts[status])}"
 
 
 def _when(runs: Sequence[Run]) -> str:
@@ -150,11 +147,8 @@ _COMPARED = (
 )
 
 
-def link_prediction(results: Results) -> Section | None:
+def link_prediction(runs: Sequence[Run]) -> list[Block]:
     """Return the overview, a table per dataset, points by cosine, and splits given as files."""
-    runs = results.of("link-prediction")
-    if not runs:
-        return None
     blocks: list[Block] = [_GUIDE]
     random = [run for run in runs if run.split == "random"]
     if random:
@@ -166,22 +160,23 @@ def link_prediction(results: Results) -> Section | None:
     given = grouped((run for run in runs if run.split != "random"), lambda run: (run.dataset, run.split))
     for (dataset, split), group in sorted(given.items()):
         blocks += _given_split(dataset, split, group)
-    return Section("Link prediction (Table 2)", tuple(blocks))
+    return blocks
 
 
-def induction(results: Results) -> Section | None:
+def induction(runs: Sequence[Run]) -> list[Block]:
     """Return a table for each share of hidden nodes."""
-    if not results.of("induction"):
-        return None
-    runs, excluded = without_unsupported(results.of("induction"))
-    caveats = " ".join(paper.CAVEATS[dataset] for dataset, _ in by_dataset(runs) if dataset in paper.CAVEATS)
-    blocks: list[Block] = [_INDUCTION, *excluded, *([caveats] if caveats else [])]
+    caveats = " ".join(paper.CAVEATS[dataset] for dataset in by_dataset(runs) if dataset in paper.CAVEATS)
+    blocks: list[Block] = [_INDUCTION, *([caveats] if caveats else [])]
     # A run that did not finish may not know its share; it gets a table of its own.
     for share, group in sorted(grouped(runs, lambda run: run.hidden_share or 0.0).items()):
         title = f"{100 * share:g} % of the nodes hidden" if share else "Share of hidden nodes unknown"
-        columns = {dataset_name(dataset): _hidden(share, dataset, some) for dataset, some in by_dataset(group)}
+        columns = {}
+        for dataset, some in by_dataset(group).items():
+            methods = by_method(some)
+            numbers = _compared(methods, [paper.printed(method, dataset, share) for method in methods])
+            columns[dataset_name(dataset)] = [methods_column(methods), *numbers]
         blocks += [Heading(title), _COMPARED, stacked("Dataset", columns)]
-    return Section("Induction (Table 3)", tuple(blocks))
+    return blocks
 
 
 def without_unsupported(runs: Sequence[Run]) -> tuple[list[Run], list[Block]]:
@@ -189,35 +184,29 @@ def without_unsupported(runs: Sequence[Run]) -> tuple[list[Run], list[Block]]:
 
     One sentence replaces a row of dashes for each of them in every table.
     """
-    unable = [method for method, group in by_method(runs) if all(run.status == "unsupported" for run in group)]
+    unable = [method for method, group in by_method(runs).items() if all(run.status == "unsupported" for run in group)]
     sentence = f"Methods that cannot do this task are left out: {', '.join(map(method_name, unable))}."
     return [run for run in runs if run.method not in unable], [sentence] if unable else []
 
 
-def _hidden(share: float, dataset: str, runs: Sequence[Run]) -> list[Column]:
-    groups = dict(by_method(runs))
-    printed = [paper.induction(method, dataset, share) for method in groups]
-    return [methods_column(groups), *_compared(list(groups.values()), printed)]
-
-
 def _datasets(runs: Sequence[Run]) -> list[Block]:
     blocks: list[Block] = []
-    for dataset, group in by_dataset(runs):
-        groups = dict(by_method(group))
-        printed = [paper.link_prediction(method, dataset) for method in groups]
-        rows = list(groups.values())
+    for dataset, group in by_dataset(runs).items():
+        methods = by_method(group)
+        rows = list(methods.values())
+        printed = [paper.printed(method, dataset) for method in methods]
         guide, columns = "The paper prints no numbers for this graph.", [*_ours(rows), *cost_columns(rows)]
         if any(printed):
             guide = "Ours, the paper's, and ours minus the paper's in percentage points."
             guide = f"{guide} {paper.TABLE_2_CAVEATS.get(dataset, '')}".strip()
-            columns = _compared(rows, printed)
-        table = Table((methods_column(groups), *columns))
-        blocks += [Heading(dataset_name(dataset)), guide, table]
+            columns = _compared(methods, printed)
+        blocks += [Heading(dataset_name(dataset)), guide, Table((methods_column(methods), *columns))]
     return blocks
 
 
-def _compared(rows: Rows, printed: Sequence[paper.Printed | None]) -> list[Column]:
+def _compared(methods: Mapping[str, Sequence[Run]], printed: Sequence[paper.Printed | None]) -> list[Column]:
     """Return AUC and AP: ours, the paper's and the differences; then the cost."""
+    rows = list(methods.values())
     auc = compared_columns("AUC", rows, "auc", [each and each.auc for each in printed])
     ap = compared_columns("AP", rows, "ap", [each and each.ap for each in printed])
     theirs = [column for both in zip(auc, ap, strict=True) for column in both]
@@ -238,9 +227,9 @@ def _dot_and_cosine(name: str, rows: Rows) -> list[Column]:
 
 
 def _given_split(dataset: str, split: str, runs: Sequence[Run]) -> list[Block]:
-    groups = dict(by_method(runs))
-    rows = list(groups.values())
-    columns = [methods_column(groups), *_ours(rows, "", "all pairs")]
+    methods = by_method(runs)
+    rows = list(methods.values())
+    columns = [methods_column(methods), *_ours(rows, "", "all pairs")]
     for suffix, group in (("_without_reversed", "without the reversed"), ("_cosine", "by cosine")):
         if any(is_number(run.get(f"auc{suffix}")) for run in runs):
             columns += _ours(rows, suffix, group)

@@ -1,31 +1,37 @@
 """From a folder of records to its report."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from glace.errors import InputError
-from glace.experiments.report.curves import convergence, node_classification, uncertainty, visualization
-from glace.experiments.report.document import PLOTS, Block, Document, Picture, Section, document_html, document_markdown
+from glace.experiments.report import curves, tables
+from glace.experiments.report.document import PLOTS, Block, Heading, Picture, pictures, to_html, to_markdown
 from glace.experiments.report.results import Results, read_results
-from glace.experiments.report.tables import cost, head, induction, link_prediction
 from glace.storage.files import replacing
 
 TITLE = "Gaussian embeddings of attributed graphs: results"
-_SECTIONS = (
-    head, link_prediction, node_classification, induction, convergence, visualization, uncertainty, cost,
-)  # fmt: skip
+_SECTIONS = {
+    "link-prediction": ("Link prediction (Table 2)", tables.link_prediction),
+    "node-classification": ("Node classification (Figure 1)", curves.node_classification),
+    "induction": ("Induction (Table 3)", tables.induction),
+    "convergence": ("Convergence (Figure 2)", curves.convergence),
+    "visualization": ("Visualization (Figure 3)", curves.visualization),
+    "uncertainty": ("Uncertainty", curves.uncertainty),
+}
+"""Title and blocks of each task, in the order of the report; the first block explains the task."""
 
 
 def write_report(folder: str | Path) -> list[Path]:
     """Draw the records of `folder` as plots/*.png, report.md and report.html in it; return the files written."""
     place = Path(folder)
-    document = report_of(read_results(place))
+    blocks = report_of(read_results(place))
     # Everything is drawn before the first file is touched: an error leaves the previous report as it was.
-    contents = {place / PLOTS / f"{picture.name}.png": picture.png for picture in document.pictures()}
-    contents[place / "report.md"] = document_markdown(document).encode("utf-8")
-    contents[place / "report.html"] = document_html(document).encode("utf-8")
+    contents = {place / PLOTS / f"{picture.name}.png": picture.png for picture in pictures(blocks)}
+    contents[place / "report.md"] = to_markdown(blocks).encode("utf-8")
+    contents[place / "report.html"] = to_html(blocks).encode("utf-8")
     try:
         (place / PLOTS).mkdir(exist_ok=True)
     except OSError as problem:
@@ -36,25 +42,24 @@ def write_report(folder: str | Path) -> list[Path]:
     return list(contents)
 
 
-def report_of(results: Results) -> Document:
+def report_of(results: Results) -> list[Block]:
     """Return the report of some results, with a section for each task that was run."""
-    sections = [section for make in _SECTIONS if (section := make(results)) is not None]
-    return Document(TITLE, tuple(_with_file_names(sections)))
+    blocks: list[Block] = [Heading(TITLE, 1), *tables.head(results)]
+    for task, (title, section) in _SECTIONS.items():
+        if results.of(task):
+            runs, excluded = tables.without_unsupported(results.of(task))
+            guide, *rest = section(runs)
+            blocks += [Heading(title, 2), guide, *excluded, *rest]
+    return list(_with_file_names([*blocks, *tables.cost(results)]))
 
 
-def _with_file_names(sections: Iterable[Section]) -> Iterable[Section]:
+def _with_file_names(blocks: Iterable[Block]) -> Iterator[Block]:
     """Rename pictures so that their names are distinct and safe as file names and links."""
     taken: set[str] = set()
-
-    def renamed(block: Block) -> Block:
-        if not isinstance(block, Picture):
-            return block
-        plain = re.sub(r"[^a-z0-9]+", "-", block.name.lower()).strip("-")
-        number, name = 1, plain
-        while name in taken:
-            number += 1
-            name = f"{plain}-{number}"
-        taken.add(name)
-        return replace(block, name=name)
-
-    return [replace(section, blocks=tuple(map(renamed, section.blocks))) for section in sections]
+    for block in blocks:
+        if isinstance(block, Picture):
+            plain = re.sub(r"[^a-z0-9]+", "-", block.name.lower()).strip("-")
+            names = (plain if number == 1 else f"{plain}-{number}" for number in count(1))
+            block = replace(block, name=next(name for name in names if name not in taken))
+            taken.add(block.name)
+        yield block
