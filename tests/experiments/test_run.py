@@ -1,4 +1,4 @@
-"""A grid: what is finished is never done again, whatever became of the process that did it."""
+"""The runs of each experiment; a finished run is never repeated, whatever happened to the process that made it."""
 
 import json
 import lzma
@@ -8,28 +8,33 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import glace
+from glace.datasets import names as dataset_names
 from glace.errors import FormatError, InputError
 from glace.experiments.record_file import COMPRESSED, RECORDS, RecordFile, key_of
 from glace.experiments.run import (
+    CITATIONS,
+    EXPERIMENTS,
     FINAL,
+    LARGER,
     TOO_LARGE,
-    FinishedRun,
     GridOptions,
-    Run,
     check_folder,
     command,
     finished_keys,
     run_grid,
+    runs,
 )
-from glace.experiments.tasks import Evaluation
+from glace.experiments.tasks import METHODS, SPLITTING, TASKS, Evaluation
 
 RUNS = [
-    Run(dataset, Evaluation("link-prediction", method, seed))
+    Evaluation("link-prediction", dataset, method, seed)
     for seed in (0, 1)
     for dataset in ("cora-ml", "dblp")
     for method in ("attributes", "lace")
@@ -37,12 +42,109 @@ RUNS = [
 
 
 def record_of(run, status="done", **more):
-    wanted = run.evaluation
-    return {
-        "kind": "evaluation", "task": wanted.task, "dataset": run.dataset, "method": wanted.method,
-        "seed": wanted.seed, "status": status, "reason": None, "auc": 0.9, "seconds": 1.0,
-        "provenance": {"command": "glace evaluate to a scratch file"}, **more,
-    }  # fmt: skip
+    values = {"status": status, "reason": None, "auc": 0.9, "seconds": 1.0}
+    provenance = {"command": "glace evaluate to a scratch file"}
+    return {"kind": "evaluation", **run.record(), **values, "provenance": provenance, **more}
+
+
+# The runs of the experiments
+
+SPLIT = Path("somewhere/given.npz")
+
+
+def test_every_experiment_is_made_of_known_things():
+    for experiment in EXPERIMENTS.values():
+        assert experiment.task in TASKS
+        assert set(experiment.methods) <= set(METHODS)
+        assert set(experiment.datasets) <= set(dataset_names())
+        assert experiment.seeds >= 1
+    assert {experiment.task for experiment in EXPERIMENTS.values()} == set(TASKS)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_has_a_run_for_each_of_what_it_is_made_of(name):
+    experiment, found = EXPERIMENTS[name], runs([name])
+    parts = (experiment.datasets, experiment.methods, experiment.hidden_shares, range(experiment.seeds))
+    count = 1
+    for part in parts:
+        count *= len(part)
+    assert len(found) == len({run.key() for run in found}) == count
+    assert {run.task for run in found} == {experiment.task}
+
+
+def test_table_2_is_every_method_on_every_graph():
+    found = runs(["table-2"])
+    assert len(found) == len(METHODS) * len((*CITATIONS, *LARGER)) * 3
+    assert [run.seed for run in found] == sorted(run.seed for run in found), "seeds go last"
+
+
+def test_table_3_hides_two_shares():
+    assert {run.hidden_share for run in runs(["table-3"])} == {0.1, 0.5}
+    assert {run.hidden_share for run in runs(["table-2"])} == {None}
+
+
+def test_what_is_asked_for_takes_the_place_of_the_papers():
+    found = runs(["table-2"], ["citeseer", "cora-ml"], ["line", "glace"], 2)
+    wanted = [
+        (dataset, method, seed)
+        for seed in (0, 1)
+        for dataset in ("citeseer", "cora-ml")
+        for method in ("line", "glace")
+    ]
+    assert [(run.dataset, run.method, run.seed) for run in found] == wanted
+
+
+def test_each_experiment_has_its_own_number_of_seeds_and_each_run_is_once():
+    both = runs(["table-2", "figure-1"], ["dblp"], ["lace"])
+    seeds = [(run.task, run.seed) for run in both]
+    assert seeds == [
+        ("link-prediction", 0), ("node-classification", 0), ("link-prediction", 1), ("link-prediction", 2)
+    ]  # fmt: skip
+    assert runs(["table-2", "table-2"], ["dblp"], ["lace"]) == runs(["table-2"], ["dblp"], ["lace"])
+    assert runs(["table-2"], ["dblp", "dblp"], ["lace"]) == runs(["table-2"], ["dblp"], ["lace"])
+
+
+def test_a_split_goes_with_the_tasks_that_hold_out_edges():
+    found = runs(list(EXPERIMENTS), ["cora-ml"], ["glace"], 1, SPLIT)
+    assert {run.task for run in found if run.split == SPLIT} == set(SPLITTING)
+    assert {run.task for run in found if run.split is None} == set(TASKS) - set(SPLITTING)
+
+
+def test_runs_are_told_apart_by_all_that_makes_them():
+    plain = Evaluation("link-prediction", "dblp", "lace")
+    others = [
+        replace(plain, dataset="cora"),
+        Evaluation("convergence", "dblp", "lace"),
+        Evaluation("link-prediction", "dblp", "glace"),
+        Evaluation("link-prediction", "dblp", "lace", 1),
+        Evaluation("link-prediction", "dblp", "lace", split=SPLIT),
+        Evaluation("link-prediction", "dblp", "lace", hidden_share=0.1),
+    ]
+    assert len({run.key() for run in (plain, *others)}) == 7
+
+
+def test_a_record_has_the_key_of_its_run():
+    run = Evaluation("induction", "dblp", "glace", 2, hidden_share=0.5)
+    record = {"task": "induction", "dataset": "dblp", "method": "glace", "seed": 2, "hidden_share": 0.5, "auc": 1}
+    assert key_of(record) == run.key()
+    assert run.text() == "induction dblp glace, 50% hidden, seed 2"
+    given = Evaluation("link-prediction", "dblp", "glace", split=SPLIT)
+    assert given.key() == key_of(
+        {"task": "link-prediction", "dataset": "dblp", "method": "glace", "seed": 0, "split": "given.npz"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["table-9"],), "there is no experiment 'table-9'; choose from table-2, .*, uncertainty"),
+        ((["table-2"], None, ["gcn"]), "there is no method 'gcn'; choose from attributes, deepwalk, .*, glace"),
+        ((["table-2"], None, None, 0), "the number of seeds must be at least 1, not 0"),
+    ],
+)
+def test_unknown_names_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        runs(*arguments)
 
 
 # The file of records
@@ -135,7 +237,7 @@ class Processes:
         if code == "late":
             raise subprocess.TimeoutExpired(arguments, options["timeout"])
         if code == 0:
-            run = Run(wanted[2], Evaluation(wanted[1], wanted[4], int(wanted[6])))
+            run = Evaluation(wanted[1], wanted[2], wanted[4], int(wanted[6]))
             Path(wanted[wanted.index("--json") + 1]).write_text(json.dumps(record_of(run)), encoding="utf-8")
         return subprocess.CompletedProcess(arguments, code, "", self.said)
 
@@ -152,20 +254,18 @@ def pretend(monkeypatch):
 
 def performed(folder, runs=RUNS, **options):
     """Make the runs; returns what the listener received, and the records."""
-    received: list[FinishedRun] = []
+    received: list[tuple[Evaluation, dict[str, Any], int]] = []
     grid_options = GridOptions(folder, **{"data_dir": None, "limit_seconds": 60.0} | options)
-    run_grid(runs, grid_options, received.append)
+    run_grid(runs, grid_options, lambda *ended: received.append(ended))
     return received, read(folder)
 
 
 def test_every_run_is_made_and_received_of_in_order(tmp_path, pretend):
     processes = pretend()
     received, records = performed(tmp_path / "new" / "folder")
-    assert [each.run for each in received] == RUNS
-    assert [(each.done, each.total) for each in received] == [(number, 8) for number in range(1, 9)]
-    assert records == [each.record for each in received]
+    assert received == [(run, record, done) for run, record, done in zip(RUNS, records, range(1, 9), strict=True)]
     for run, record in zip(RUNS, records, strict=True):
-        again = f"glace evaluate link-prediction {run.dataset} --method {run.evaluation.method} --seed {record['seed']}"
+        again = f"glace evaluate link-prediction {run.dataset} --method {run.method} --seed {record['seed']}"
         assert record["provenance"]["command"] == again, "what makes that run again"
         assert record == record_of(run, provenance=record["provenance"])
     assert len(processes.started) == 8
@@ -178,8 +278,8 @@ def test_what_is_finished_is_not_done_again(tmp_path, pretend):
     processes = pretend()
     received, records = performed(tmp_path)
     assert len(processes.started) == 5
-    assert [each.run for each in received] == RUNS[3:]
-    assert received[0].done == 4
+    assert [run for run, _, _ in received] == RUNS[3:]
+    assert received[0][2] == 4
     assert len(records) == 8
     processes = pretend()
     assert performed(tmp_path) == ([], records)
@@ -223,7 +323,7 @@ def test_what_becomes_of_a_run_that_gives_nothing(tmp_path, pretend, code, said,
 
 def test_what_a_method_cannot_do_is_noted_without_a_process(tmp_path, pretend):
     processes = pretend()
-    run = Run("dblp", Evaluation("induction", "node2vec", hidden_share=0.5))
+    run = Evaluation("induction", "dblp", "node2vec", hidden_share=0.5)
     _, (record,) = performed(tmp_path, [run])
     assert processes.started == []
     assert record["status"] == "unsupported"
@@ -235,7 +335,7 @@ def test_what_a_method_cannot_do_is_noted_without_a_process(tmp_path, pretend):
 def test_several_at_a_time_make_the_same_records(tmp_path, pretend):
     pretend()
     received, records = performed(tmp_path, parallel_runs=3)
-    assert sorted(each.done for each in received) == list(range(1, 9))
+    assert sorted(done for _, _, done in received) == list(range(1, 9))
     assert {key_of(record) for record in records} == {run.key() for run in RUNS}
     assert len(records) == 8
 
@@ -244,7 +344,7 @@ def test_an_interrupt_stops_the_grid_and_keeps_what_is_done(tmp_path, pretend):
     processes = pretend()
     received = []
 
-    def interrupted(ended):
+    def interrupted(*ended):
         received.append(ended)
         if len(received) == 3:
             raise KeyboardInterrupt
@@ -256,14 +356,14 @@ def test_an_interrupt_stops_the_grid_and_keeps_what_is_done(tmp_path, pretend):
 
 
 def test_the_command_of_a_run_says_all_that_makes_it():
-    wanted = Evaluation("induction", "glace", 3, hidden_share=0.5)
+    wanted = Evaluation("induction", "dblp", "glace", 3, hidden_share=0.5)
     place = GridOptions(Path("out"), Path("data"), 60.0)
-    assert command(Run("dblp", wanted), place) == [
+    assert command(wanted, place) == [
         "evaluate", "induction", "dblp", "--method", "glace", "--seed", "3", "--hidden-share", "0.5",
         "--data-dir", "data",
     ]  # fmt: skip
-    wanted = Evaluation("link-prediction", "lace", split=Path("some/split.npz"))
-    assert command(Run("dblp", wanted), GridOptions(Path("out"), None, 60.0))[-2:] == ["--split", "some/split.npz"]
+    wanted = Evaluation("link-prediction", "dblp", "lace", split=Path("some/split.npz"))
+    assert command(wanted, GridOptions(Path("out"), None, 60.0))[-2:] == ["--split", "some/split.npz"]
 
 
 def test_a_folder_cannot_be_a_file(tmp_path):

@@ -25,8 +25,8 @@ OPTIONS = {
     "graph2gauss": {"dim": 4, "hidden": 8, "batch_size": 64, "max_steps": 20},
 }
 ALWAYS = {
-    "kind", "task", "dataset", "method", "seed", "status", "reason", "seconds", "peak_rss_mb", "options",
-    "provenance",
+    "kind", "task", "dataset", "method", "seed", "split", "hidden_share", "status", "reason", "seconds",
+    "peak_rss_mb", "options", "provenance",
 }  # fmt: skip
 LEARNED = {"steps", "best_step", "choice"}
 OF_LEARNED = {
@@ -71,7 +71,7 @@ def graph():
 
 def values(graph, task, method, **more):
     options = more.pop("options", OPTIONS[method])
-    record = evaluate(graph, "planted", Evaluation(task, method, options=options, **more))
+    record = evaluate(graph, Evaluation(task, "planted", method, options=options, **more))
     found = json.loads(record.to_json())
     assert isinstance(found, dict)
     return found
@@ -222,19 +222,25 @@ def test_who_cannot_do_what():
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Evaluation("ranking", "lace"), "task must be one of link-prediction, .*, uncertainty, not 'ranking'"),
-        (Evaluation("induction", "gcn"), "method must be one of attributes, .*, not 'gcn'"),
-        (Evaluation("induction", "line"), "line knows a node by its edges"),
-        (Evaluation("uncertainty", "lace"), "lace has points, which have no variance"),
-        (Evaluation("link-prediction", "lace", options={"depth": 3}), "lace has no option 'depth'; it has dim, "),
-        (Evaluation("link-prediction", "lace", options={"dim": -1}), "dim must be a whole number of at least 1"),
-        (Evaluation("link-prediction", "lace", seed=-1), "seed must be a whole number of at least 0, not -1"),
+        (Evaluation("ranking", "dblp", "lace"), "task must be one of link-prediction, .*, uncertainty, not 'ranking'"),
+        (Evaluation("induction", "dblp", "gcn"), "method must be one of attributes, .*, not 'gcn'"),
+        (Evaluation("induction", "dblp", "line"), "line knows a node by its edges"),
+        (Evaluation("uncertainty", "dblp", "lace"), "lace has points, which have no variance"),
         (
-            Evaluation("induction", "lace", split=Path("x.npz")),
+            Evaluation("link-prediction", "dblp", "lace", options={"depth": 3}),
+            "lace has no option 'depth'; it has dim, ",
+        ),
+        (
+            Evaluation("link-prediction", "dblp", "lace", options={"dim": -1}),
+            "dim must be a whole number of at least 1",
+        ),
+        (Evaluation("link-prediction", "dblp", "lace", seed=-1), "seed must be a whole number of at least 0, not -1"),
+        (
+            Evaluation("induction", "dblp", "lace", split=Path("x.npz")),
             "a split applies to link-prediction and convergence and uncertainty, not to induction; leave it out",
         ),
         (
-            Evaluation("convergence", "lace", hidden_share=0.1),
+            Evaluation("convergence", "dblp", "lace", hidden_share=0.1),
             "a share of hidden nodes applies to induction, not to convergence; leave it out",
         ),
     ],

@@ -36,12 +36,12 @@ def evaluate(
     from glace.experiments.tasks import Evaluation, check, evaluate
     from glace.storage.files import write_text
 
-    wanted = Evaluation(task, method, seed, named_options(option), split, hidden_share)
+    wanted = Evaluation(task, source.name, method, seed, named_options(option), split, hidden_share)
     check(wanted)
     check_outputs(json, inputs=[*source.files(), split])
     graph, screen = source.load(), Screen(quiet)
     screen.say(repr(graph))
-    record = evaluate(graph, source.name, wanted)
+    record = evaluate(graph, wanted)
     _show(dict(record.values), screen)
     if json:
         write_text(json, record.to_json() + "\n")

@@ -11,7 +11,8 @@ from glace.cli.screen import Screen, download_listener
 from glace.errors import GlaceError, InputError
 
 if TYPE_CHECKING:
-    from glace.experiments.run import FinishedRun, Run
+    from glace.experiments.record_file import JsonObject
+    from glace.experiments.tasks import Evaluation
 
 
 def reproduce(
@@ -49,9 +50,9 @@ def reproduce(
     _get_missing(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
     with screen.progress("runs") as report:
 
-        def listener(finished: "FinishedRun") -> None:
-            report(finished.done / len(grid), f"{finished.done} of {len(grid)}")
-            screen.say(_line(finished))
+        def listener(run: "Evaluation", record: "JsonObject", done: int) -> None:
+            report(done / len(grid), f"{done} of {len(grid)}")
+            screen.say(_line(run, record))
 
         run_grid(grid, GridOptions(output, data_dir, limit * 3600, parallel_runs), listener)
     for path in (path for path in write_report(output) if path.suffix != ".png"):
@@ -83,7 +84,7 @@ def _listed(option: str, names: str | None) -> list[str] | None:
     return listed
 
 
-def _check_numbers(limit: float, parallel_runs: int, split: Path | None, grid: "list[Run]") -> None:
+def _check_numbers(limit: float, parallel_runs: int, split: Path | None, grid: "list[Evaluation]") -> None:
     if not 0 < limit < math.inf:
         raise InputError(f"must be a number of hours above 0, not {limit}", option="limit")
     if parallel_runs < 1:
@@ -114,8 +115,7 @@ def _get_missing(names: list[str], data_dir: Path | None, screen: Screen) -> Non
         )
 
 
-def _line(finished: "FinishedRun") -> str:
-    record = finished.record
+def _line(run: "Evaluation", record: "JsonObject") -> str:
     figures = {
         "AUC": record.get("auc"),
         "micro-F1 at 10 %": (record.get("micro_f1") or {}).get("0.1"),
@@ -123,4 +123,4 @@ def _line(finished: "FinishedRun") -> str:
     }
     shown = "".join(f"  {name} {value:.4f}" for name, value in figures.items() if value is not None)
     ending = shown if record["status"] == "done" else f"  {record['status']}: {record['reason']}"
-    return f"{finished.run.text()}{ending}  ({record['seconds']:.0f} s)"
+    return f"{run.text()}{ending}  ({record['seconds']:.0f} s)"

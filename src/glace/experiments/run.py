@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from glace.errors import InputError
@@ -54,67 +55,27 @@ EXPERIMENTS = {
 }
 
 
-@dataclass(frozen=True)
-class Run:
-    """One evaluation of one dataset."""
-
-    dataset: str
-    evaluation: Evaluation
-
-    def record(self) -> dict[str, object]:
-        """Return the fields of a record that identify the run."""
-        wanted = self.evaluation
-        return {
-            "task": wanted.task,
-            "dataset": self.dataset,
-            "method": wanted.method,
-            "seed": wanted.seed,
-            "split": wanted.split.name if wanted.split else "random",
-            "hidden_share": wanted.hidden_share,
-        }
-
-    def key(self) -> tuple[object, ...]:
-        """Return what identifies the run, as `key_of` its record does."""
-        return key_of(self.record())
-
-    def text(self) -> str:
-        """Describe the run in one line."""
-        share = self.evaluation.hidden_share
-        hidden = "" if share is None else f", {share:.0%} hidden"
-        return f"{self.evaluation.task} {self.dataset} {self.evaluation.method}{hidden}, seed {self.evaluation.seed}"
-
-
 def runs(
     names: Sequence[str],
     datasets: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     seeds: int | None = None,
     split: Path | None = None,
-) -> list[Run]:
+) -> list[Evaluation]:
     """Return the runs of these experiments without repetition; arguments replace the defaults of each experiment."""
     _check(names, methods, seeds)
-    found: dict[tuple[object, ...], Run] = {}
-    # Seeds are the outer loop: an interrupted grid then has some runs of every kind.
-    for seed in range(seeds or max(EXPERIMENTS[name].seeds for name in names)):
-        for name in names:
-            experiment = EXPERIMENTS[name]
-            if seeds is None and seed >= experiment.seeds:
-                continue
-            for run in _of(experiment, datasets, methods, seed, split):
-                found.setdefault(run.key(), run)
-    return list(found.values())
-
-
-def _of(
-    experiment: Experiment, datasets: Sequence[str] | None, methods: Sequence[str] | None, seed: int, split: Path | None
-) -> list[Run]:
-    used = split if experiment.task in SPLITTING else None
-    return [
-        Run(dataset, Evaluation(experiment.task, method, seed, None, used, share))
-        for dataset in datasets or experiment.datasets
-        for method in methods or experiment.methods
-        for share in experiment.hidden_shares
-    ]
+    wanted = [EXPERIMENTS[name] for name in names]
+    found = (
+        Evaluation(each.task, dataset, method, seed, None, split if each.task in SPLITTING else None, share)
+        # Seeds are the outer loop: an interrupted grid then has some runs of every kind.
+        for seed in range(seeds or max(each.seeds for each in wanted))
+        for each in wanted
+        if seed < (seeds or each.seeds)
+        for dataset in datasets or each.datasets
+        for method in methods or each.methods
+        for share in each.hidden_shares
+    )
+    return list({run.key(): run for run in found}.values())
 
 
 def _check(names: Sequence[str], methods: Sequence[str] | None, seeds: int | None) -> None:
@@ -133,16 +94,6 @@ FINAL = ("done", "timeout", "memory", "unsupported")
 
 
 @dataclass(frozen=True)
-class FinishedRun:
-    """What the listener of a grid receives when a run ends: its record, and how many of all runs have ended."""
-
-    run: Run
-    record: JsonObject
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
 class GridOptions:
     """Where a grid writes its records and reads its data, the time limit of a run, and how many run in parallel."""
 
@@ -152,23 +103,24 @@ class GridOptions:
     parallel_runs: int = 1
 
 
-def run_grid(runs: Sequence[Run], options: GridOptions, listener: Callable[[FinishedRun], None]) -> None:
+Listener = Callable[[Evaluation, JsonObject, int], None]
+"""Called when a run ends, with its record and the number of runs that have ended."""
+
+
+def run_grid(runs: Sequence[Evaluation], options: GridOptions, listener: Listener) -> None:
     """Make all runs that have no final record yet; `listener` is called when one ends."""
     options.folder.mkdir(parents=True, exist_ok=True)
     records = RecordFile(options.folder)
     records.drop_partial_line()
     finished = finished_keys(records)
     missing = [run for run in runs if run.key() not in finished]
-    total, lock = len(runs), threading.Lock()
-    done = total - len(missing)
+    done, lock = count(len(runs) - len(missing) + 1), threading.Lock()
 
-    def make(run: Run) -> None:
-        nonlocal done
+    def make(run: Evaluation) -> None:
         record = _record_of(run, options)
         with lock:
             records.append(record)
-            done += 1
-            listener(FinishedRun(run, record, done, total))
+            listener(run, record, next(done))
 
     with ThreadPoolExecutor(max_workers=options.parallel_runs) as pool:
         try:
@@ -184,17 +136,11 @@ def finished_keys(records: RecordFile) -> set[tuple[object, ...]]:
     return {key_of(line.record) for line in records.read() if line.record.get("status") in FINAL}
 
 
-def command(run: Run, options: GridOptions) -> list[str]:
+def command(run: Evaluation, options: GridOptions) -> list[str]:
     """Return the arguments of `glace` that make this run alone."""
-    wanted = run.evaluation
-    arguments = ["evaluate", wanted.task, run.dataset, "--method", wanted.method, "--seed", str(wanted.seed)]
-    if wanted.split is not None:
-        arguments += ["--split", str(wanted.split)]
-    if wanted.hidden_share is not None:
-        arguments += ["--hidden-share", str(wanted.hidden_share)]
-    if options.data_dir is not None:
-        arguments += ["--data-dir", str(options.data_dir)]
-    return arguments
+    arguments = ["evaluate", run.task, run.dataset, "--method", run.method, "--seed", str(run.seed)]
+    given = {"--split": run.split, "--hidden-share": run.hidden_share, "--data-dir": options.data_dir}
+    return arguments + [text for name, value in given.items() if value is not None for text in (name, str(value))]
 
 
 def check_folder(folder: Path) -> None:
@@ -203,9 +149,8 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} is a file; name a folder for records and report")
 
 
-def _record_of(run: Run, options: GridOptions) -> JsonObject:
-    reason = unsupported(run.evaluation.task, run.evaluation.method)
-    if reason:
+def _record_of(run: Evaluation, options: GridOptions) -> JsonObject:
+    if reason := unsupported(run.task, run.method):
         return _empty(run, "unsupported", reason, 0.0)
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "record.json"
@@ -230,7 +175,7 @@ def _record_of(run: Run, options: GridOptions) -> JsonObject:
         return _failure(run, ended, time.perf_counter() - began)
 
 
-def _failure(run: Run, ended: "subprocess.CompletedProcess[str]", seconds: float) -> JsonObject:
+def _failure(run: Evaluation, ended: "subprocess.CompletedProcess[str]", seconds: float) -> JsonObject:
     messages = ended.stderr.strip().splitlines()
     reason = messages[-1].removeprefix("error: ") if messages else f"ended with exit code {ended.returncode}"
     killed = ended.returncode == -9  # by the system, for lack of memory
@@ -238,7 +183,7 @@ def _failure(run: Run, ended: "subprocess.CompletedProcess[str]", seconds: float
     return _empty(run, status, "killed: out of memory" if killed else reason, seconds)
 
 
-def _empty(run: Run, status: str, reason: str, seconds: float) -> JsonObject:
+def _empty(run: Evaluation, status: str, reason: str, seconds: float) -> JsonObject:
     """Return the record of a run without a result."""
     values = {**run.record(), "status": status, "reason": reason, "seconds": round(seconds, 3)}
     record: JsonObject = json.loads(Record("evaluation", values, provenance()).to_json())

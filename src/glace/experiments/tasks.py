@@ -12,11 +12,12 @@ from glace.errors import InputError
 from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
 from glace.experiments.baselines.graph2gauss import Graph2Gauss
 from glace.experiments.baselines.graph_networks import VGAE, GraphSAGE
-from glace.experiments.baselines.method import Baseline, Method, RawAttributes, refuse_unseen, with_unseen
+from glace.experiments.baselines.method import Baseline, RawAttributes, refuse_unseen, with_unseen
 from glace.experiments.baselines.node2vec import DeepWalk, Node2Vec
-from glace.experiments.evaluation.classes import node_classification, visualization
+from glace.experiments.evaluation.classes import labelled, node_classification, visualization
 from glace.experiments.evaluation.link_prediction import link_prediction, link_values
 from glace.experiments.evaluation.uncertainty import uncertainty
+from glace.experiments.record_file import key_of
 from glace.experiments.splits import Split, given_split, hide_nodes, split_edges
 from glace.fitted.state import Listener, Progress
 from glace.gaussian.dissimilarity import stacked
@@ -71,7 +72,7 @@ class Learned:
     ) -> Embedding:
         """Fit the estimator and return its embedding, followed by that of the unseen nodes."""
         if not self.inductive:
-            refuse_unseen(self, unseen)
+            refuse_unseen(self.name, unseen)
         self.curve = []
         # Tasks with validation pairs are about links, the others about nodes.
         purpose: Options = {"purpose": "nodes" if validation is None else "links"}
@@ -93,31 +94,27 @@ class Learned:
 
     def facts(self) -> Values:
         """Return the fields of a record about the fit."""
-        if self.model is None or self.model.history_.best is None:
-            return {}
+        assert self.model is not None, "a task fits its method"
+        facts: Values = {"options": self.model.config_.to_dict()}
         history = self.model.history_
-        assert history.best is not None
-        steps = {"steps": history.step, "best_step": history.best.step}
-        return {**steps, "choice": asdict(self.model.selection_)}
+        if history.best is not None:
+            facts |= {"steps": history.step, "best_step": history.best.step, "choice": asdict(self.model.selection_)}
+        return facts
+
+
+Method = Baseline | Learned
 
 
 def make(name: str, options: Options) -> Method:
     """Return the method of this name with the given options."""
-    if name in LEARNED:
-        estimator, own = LEARNED[name]
-        _check_known(name, estimator, options)
-        return Learned(name, estimator, own | options)
-    if name not in BASELINES:
+    if name not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {name!r}")
-    _check_known(name, BASELINES[name], options)
-    return BASELINES[name](**options)
-
-
-def _check_known(name: str, kind: type[GLACE | Baseline], options: Options) -> None:
+    kind, own = LEARNED[name] if name in LEARNED else (BASELINES[name], {})
     known = [each.name for each in fields(kind)]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise InputError(f"{name} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    return Learned(name, kind, own | options) if issubclass(kind, GLACE) else kind(**options)
 
 
 def _joined(known: Embedding, unseen: Embedding) -> Embedding:
@@ -134,9 +131,10 @@ def _joined(known: Embedding, unseen: Embedding) -> Embedding:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation: task, method, seed and options."""
+    """One evaluation: task, dataset, method, seed and options."""
 
     task: str
+    dataset: str
     method: str
     seed: int = 0
     options: Options | None = None
@@ -144,6 +142,26 @@ class Evaluation:
     """File with a given split, in place of a random one."""
     hidden_share: float | None = None
     """Fraction of nodes that induction hides."""
+
+    def record(self) -> Values:
+        """Return the fields of a record that identify the evaluation."""
+        return {
+            "task": self.task,
+            "dataset": self.dataset,
+            "method": self.method,
+            "seed": self.seed,
+            "split": self.split.name if self.split else "random",
+            "hidden_share": self.hidden_share,
+        }
+
+    def key(self) -> tuple[object, ...]:
+        """Return what identifies the evaluation, as `key_of` its record does."""
+        return key_of(self.record())
+
+    def text(self) -> str:
+        """Describe the evaluation in one line."""
+        hidden = "" if self.hidden_share is None else f", {self.hidden_share:.0%} hidden"
+        return f"{self.task} {self.dataset} {self.method}{hidden}, seed {self.seed}"
 
 
 class TimedEmbed:
@@ -192,49 +210,34 @@ def unsupported(task: str, method: str) -> str | None:
     return None
 
 
-def evaluate(graph: Graph, dataset: str, wanted: Evaluation) -> Record:
-    """Run the evaluation and return its record."""
-    method, streams = check(wanted), Streams(wanted.seed)
-    embed = TimedEmbed(method, streams)
-    values = TASKS[wanted.task](graph, embed, wanted)
-    result = {
-        "task": wanted.task,
-        "dataset": dataset,
-        "method": wanted.method,
-        "seed": wanted.seed,
+def evaluate(graph: Graph, wanted: Evaluation) -> Record:
+    """Run the evaluation on the graph of its dataset, and return its record."""
+    method = check(wanted)
+    embed = TimedEmbed(method, Streams(wanted.seed))
+    values = {
+        **wanted.record(),
         "status": "done",
         "reason": None,
-        **values,
+        **TASKS[wanted.task](graph, embed, wanted),
         "seconds": round(embed.seconds, 3),
         "peak_rss_mb": peak_rss_mb(),
-        "options": _options(method),
-        **(method.facts() if isinstance(method, Learned) else {}),
+        **(method.facts() if isinstance(method, Learned) else {"options": asdict(method)}),
     }
-    return Record("evaluation", result, provenance(dataset=dataset, data=graph.fingerprint()))
+    return Record("evaluation", values, provenance(dataset=wanted.dataset, data=graph.fingerprint()))
 
 
-def _options(method: Method) -> Values:
-    if isinstance(method, Learned):
-        assert method.model is not None, "a task fits its method"
-        return method.model.config_.to_dict()
-    assert isinstance(method, Baseline)
-    return asdict(method)
-
-
-def _split(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> tuple[str, Split]:
-    """Return the name of the split, and the given or random split; it is the same for every method."""
-    if wanted.split is not None:
-        return wanted.split.name, given_split(graph, wanted.split)
-    return "random", split_edges(graph, embed.streams.numpy("split"))
+def _split(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Split:
+    """Return the given split, or a random one that is the same for every method."""
+    return given_split(graph, wanted.split) if wanted.split else split_edges(graph, embed.streams.numpy("split"))
 
 
 def _link_prediction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
-    name, split = _split(graph, embed, wanted)
-    return {"split": name, **link_values(embed(split.train, validation=split.validation), split)}
+    split = _split(graph, embed, wanted)
+    return link_values(embed(split.train, validation=split.validation), split)
 
 
 def _node_classification(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
-    _check_labels(graph)
+    labelled(graph.labels, graph.num_nodes)  # raises before the graph is embedded
     return dict(node_classification(embed(graph), graph.labels, embed.streams).values())
 
 
@@ -251,26 +254,21 @@ def _induction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
 
 def _convergence(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
     assert isinstance(embed.method, Learned)
-    name, split = _split(graph, embed, wanted)
+    split = _split(graph, embed, wanted)
     embed(split.train, validation=split.validation)
-    return {"split": name, "curve": embed.method.curve}
+    return {"curve": embed.method.curve}
 
 
 def _visualization(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
-    _check_labels(graph)
+    labelled(graph.labels, graph.num_nodes)  # raises before the graph is embedded
     return visualization(embed(graph), graph.labels, seed=embed.streams.seed).values()
 
 
 def _uncertainty(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
-    name, split = _split(graph, embed, wanted)
+    split = _split(graph, embed, wanted)
     embedding = embed(split.train, validation=split.validation)
     values = uncertainty(embedding, split.train, split.test, embed.streams.numpy("uncertainty"))
-    return {"split": name, **link_prediction(embedding, split.test)._asdict(), **values}
-
-
-def _check_labels(graph: Graph) -> None:
-    if graph.labels is None:
-        raise InputError("the task needs labels, but the graph has none; choose link-prediction or induction")
+    return {**link_prediction(embedding, split.test)._asdict(), **values}
 
 
 TASKS: dict[str, Callable[[Graph, TimedEmbed, Evaluation], Values]] = {

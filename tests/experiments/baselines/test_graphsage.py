@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from glace.experiments.baselines.graph_networks import GraphSAGE, Sage, View, hop, seeded, torch_geometric_nn
+from glace.experiments.baselines.graph_networks import GraphSAGE, Sage, View, hop, seeded
 from glace.rng import Streams
 from tests.experiments.baselines.graph_network_contract import GraphNetworkContract, planted
 
@@ -28,7 +28,7 @@ class TestContract(GraphNetworkContract):
 def sage(**options) -> tuple[Sage, View]:
     view = View.of(planted())
     with seeded(Streams(0)):
-        network = GraphSAGE(dim=8, hidden=8, **options).network(torch_geometric_nn("x"), view, Streams(0))
+        network = Sage(view, GraphSAGE(dim=8, hidden=8, **options), Streams(0))
     assert isinstance(network, Sage)
     return network, view
 
@@ -78,7 +78,7 @@ def test_walks_follow_heavy_edges():
     heavy = pairs[:, 0] % 2 == 0
     view = View.of(graph.with_edges(pairs, np.where(heavy, 1e4, 1.0)))
     with seeded(Streams(0)):
-        network = GraphSAGE(walk_length=1, batch_size=2000).network(torch_geometric_nn("x"), view, Streams(0))
+        network = Sage(view, GraphSAGE(walk_length=1, batch_size=2000), Streams(0))
     assert isinstance(network, Sage)
     starts, ends = network._pairs(view.adjacency, 0)
     assert (np.minimum(starts, ends) % 2 == 0).mean() > 0.8

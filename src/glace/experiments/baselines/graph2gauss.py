@@ -134,7 +134,8 @@ def sample_hops(
         begin, end = 0, 1
         sizes[b, hops] = len(seen) - 1
         for k in range(hops):
-            edges = _edges_from(indptr, ball, begin, end)
+            last = ball[begin:end]
+            edges = (indptr[last + 1] - indptr[last]).sum()
             followed = edges if k == 0 else min(edges, reach)
             start = int(uniform[b, 2 * k] * edges) if followed < edges else 0
             new_end = _follow(indptr, indices, ball, begin, end, start, followed, seen)
@@ -145,14 +146,6 @@ def sample_hops(
         nodes[b, hops] = _first_unseen(candidates[b], seen)
         for place in range(end):
             seen[ball[place]] = False
-
-
-@compiled
-def _edges_from(indptr: IntArray, ball: IntArray, begin: int, end: int) -> int:
-    total = 0
-    for place in range(begin, end):
-        total += indptr[ball[place] + 1] - indptr[ball[place]]
-    return total
 
 
 @compiled
@@ -225,7 +218,9 @@ class Graph2Gauss(Descent):
         rest, held_out = self.hold_out(graph, validation, streams)
         validate = None
         if held_out is not None:
-            pairs = sampled(held_out, streams.numpy("validation sample"))
+            # At most so many of the edges, and of the non-edges.
+            generator, both = streams.numpy("validation sample"), (held_out.edges, held_out.non_edges)
+            pairs = HeldOut(*(generator.permutation(each)[:MAX_VALIDATION_EDGES] for each in both))
             validate = partial(validation_scores, encoder, attributes, measure, pairs)
         sampler = HopSampler(rest, self.hops, self.batch_size, streams)
 
@@ -268,12 +263,6 @@ def batch_loss(encoder: RowEncoder, attributes: Matrix, triplets: Triplets, scal
     weight = torch.from_numpy((triplets.weight if scaled else np.ones(len(loss))).astype(np.float32))
     total: Tensor = (loss * (weight / weight.sum().clip(1))).sum()
     return total
-
-
-def sampled(held_out: HeldOut, generator: np.random.Generator) -> HeldOut:
-    """Return at most `MAX_VALIDATION_EDGES` of the held-out edges, and of the non-edges."""
-    both = (held_out.edges, held_out.non_edges)
-    return HeldOut(*(generator.permutation(pairs)[:MAX_VALIDATION_EDGES] for pairs in both))
 
 
 def validation_scores(encoder: RowEncoder, attributes: Matrix, measure: Dissimilarity, held_out: HeldOut) -> LinkScores:

@@ -30,7 +30,7 @@ from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.metrics import LinkScores, link_scores
 from glace.model.inputs import InputShape
-from glace.model.layers import InputLayer, input_layer
+from glace.model.layers import input_layer
 from glace.model.network import using_threads
 from glace.options import option
 from glace.rng import Streams
@@ -62,14 +62,15 @@ class View:
         """The number of nodes, n."""
         return int(self.adjacency.shape[0])
 
-    @property
-    def shape(self) -> InputShape:
-        """Width and storage of the attributes."""
-        return InputShape(int(self.attributes.shape[1]), sp.issparse(self.attributes))
-
 
 class GraphNetwork(nn.Module):
-    """A network with a loss and a point for every node."""
+    """A network with a loss and a point for every node; its first layer fits the attributes of a view."""
+
+    def __init__(self, view: View, options: "GraphNetworkMethod", streams: Streams) -> None:
+        super().__init__()
+        self.streams = streams
+        shape = InputShape(int(view.attributes.shape[1]), sp.issparse(view.attributes))
+        self.input = input_layer(shape, options.hidden, streams.numpy("weights"))
 
     @abstractmethod
     def loss(self, view: View, step: int) -> Tensor:
@@ -82,14 +83,12 @@ class GraphNetwork(nn.Module):
 
 @dataclass(frozen=True)
 class GraphNetworkMethod(Descent):
-    """Options of every graph network; a method adds its own, and makes its network."""
+    """Options of every graph network; a method adds its own, and names its network."""
+
+    network: ClassVar[type[GraphNetwork]]
 
     dim: int = option(128, "Dimensions of a point.", at_least=1)
     hidden: int = option(256, "Width of the hidden layer.", at_least=1)
-
-    @abstractmethod
-    def network(self, library: ModuleType, view: View, streams: Streams) -> GraphNetwork:
-        """Return an untrained network for the attributes of a view; `library` is torch_geometric.nn."""
 
     def embed(
         self, graph: Graph, streams: Streams, unseen: Matrix | None = None, validation: HeldOut | None = None
@@ -98,22 +97,16 @@ class GraphNetworkMethod(Descent):
 
         Held-out edges are for early stopping only: the final points use all edges of the graph.
         """
-        library = torch_geometric_nn(self.name)
         check_negatives_exist(graph)
         everything = View.of(graph, unseen)
         rest, held_out = self.hold_out(graph, validation, streams)
         with using_threads(1), seeded(streams):
             training = View.of(rest)
-            network = self.network(library, training, streams)
+            network = self.network(training, self, streams)
             validate = None if held_out is None else partial(validation_scores, network, training, held_out)
             self.train(network, partial(network.loss, training), validate)
             mean = network.points(everything).numpy()
         return Embedding(with_unseen(graph.ids, len(mean)), np.ascontiguousarray(mean), None, "dot")
-
-
-def fitting_input(view: View, hidden: int, streams: Streams) -> InputLayer:
-    """Return the first layer, for the attributes of a view."""
-    return input_layer(view.shape, hidden, streams.numpy("weights"))
 
 
 def validation_scores(network: GraphNetwork, view: View, held_out: HeldOut) -> LinkScores:
@@ -147,41 +140,19 @@ def torch_geometric_nn(method: str) -> ModuleType:
         ) from problem
 
 
-@dataclass(frozen=True)
-class VGAE(GraphNetworkMethod):
-    """Two graph convolutions give a Gaussian; its mean is the node's point, the decoder a dot product.
-
-    A step uses all edges and as many sampled non-edges. A node without edges is convolved with itself alone, so its
-    attributes suffice.
-    """
-
-    name: ClassVar[str] = "vgae"
-
-    hidden: int = option(256, "Width of the hidden layer; the paper's is twice `dim`, as here.", at_least=1)
-    max_steps: int = option(
-        200, "Maximum number of steps; each uses all nodes and edges, and takes 3 s for 100,000 nodes.", at_least=1
-    )
-    validate_every: int = option(5, "Steps between two validations.", at_least=1)
-    # On Pubmed the AUC falls from 0.971 to 0.908 and recovers after 11 validations, on its way to 0.984.
-    patience: int = option(20, "Stop after this many validations without a better AUC.", at_least=1)
-
-    def network(self, library: ModuleType, view: View, streams: Streams) -> GraphNetwork:
-        """Return an untrained auto-encoder."""
-        return AutoEncoder(library, view, self, streams)
-
-
 class AutoEncoder(GraphNetwork):
-    """torch_geometric's VGAE over the encoder below."""
+    """Two graph convolutions, the second inside of torch_geometric's VGAE."""
 
-    def __init__(self, library: ModuleType, view: View, options: VGAE, streams: Streams) -> None:
-        super().__init__()
-        self.model = library.VGAE(Convolutions(library, view, options, streams))
-        self.streams = streams
+    def __init__(self, view: View, options: "VGAE", streams: Streams) -> None:
+        super().__init__(view, options, streams)
+        library = torch_geometric_nn(options.name)
+        # Mean and deviation in one matrix need only one propagation.
+        self.model = library.VGAE(MeanAndDeviation(library.GCNConv(options.hidden, 2 * options.dim, normalize=False)))
         self._seen: tuple[View, Tensor] | None = None
 
     def loss(self, view: View, step: int) -> Tensor:
         """Return the mean log loss of edges and non-edges, plus the mean divergence of a node from the prior."""
-        z = self.model.encode(view.attributes, self._propagation(view))
+        z = self.model.encode(*self._hidden(view))
         edges = upper_pairs(view.adjacency)
         others = non_edges(view.adjacency, len(edges), self.streams.numpy("negatives", step))
         # The model's own recon_loss has log(sigmoid + 1e-15), which loses the gradient of very wrong pairs.
@@ -194,28 +165,27 @@ class AutoEncoder(GraphNetwork):
     def points(self, view: View) -> Tensor:
         """Return the means (n, dim)."""
         with torch.no_grad():
-            mean: Tensor = self.model.encoder(view.attributes, self._propagation(view))[0]
+            mean: Tensor = self.model.encoder(*self._hidden(view))[0]
         return mean
 
-    def _propagation(self, view: View) -> Tensor:
+    def _hidden(self, view: View) -> tuple[Tensor, Tensor]:
+        """Return the output (n, hidden) of the first convolution, and the operator of `propagation`."""
         if self._seen is None or self._seen[0] is not view:
             self._seen = view, propagation(view.adjacency)
-        return self._seen[1]
+        operator = self._seen[1]
+        return torch.relu(operator @ self.input(view.attributes, np.arange(view.size))), operator
 
 
-class Convolutions(nn.Module):
-    """Two graph convolutions, from attributes to mean and log standard deviation, each (n, dim)."""
+class MeanAndDeviation(nn.Module):
+    """The second convolution, whose output is the mean and the log standard deviation, each (n, dim)."""
 
-    def __init__(self, library: ModuleType, view: View, options: VGAE, streams: Streams) -> None:
+    def __init__(self, convolution: nn.Module) -> None:
         super().__init__()
-        self.input = fitting_input(view, options.hidden, streams)
-        # Mean and deviation in one matrix need only one propagation.
-        self.output = library.GCNConv(options.hidden, 2 * options.dim, normalize=False)
+        self.convolution = convolution
 
-    def forward(self, attributes: Matrix, operator: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, hidden: Tensor, operator: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log standard deviation of all nodes; `operator` is that of `propagation`."""
-        hidden = torch.relu(operator @ self.input(attributes, np.arange(attributes.shape[0])))
-        mean, log_deviation = self.output(hidden, operator).chunk(2, dim=1)
+        mean, log_deviation = self.convolution(hidden, operator).chunk(2, dim=1)
         return mean, log_deviation
 
 
@@ -237,9 +207,7 @@ def propagation(adjacency: sp.csr_array) -> Tensor:
 
 def upper_pairs(adjacency: sp.csr_array) -> npt.NDArray[np.int64]:
     """Return the edges (E, 2) of a symmetric matrix, the smaller node first."""
-    coo = adjacency.tocoo()
-    pairs = np.column_stack([coo.row, coo.col]).astype(np.int64)
-    return pairs[pairs[:, 0] < pairs[:, 1]]
+    return np.column_stack(sp.triu(adjacency, 1).coords).astype(np.int64)
 
 
 def non_edges(adjacency: sp.csr_array, count: int, generator: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -255,40 +223,30 @@ def products(z: Tensor, pairs: npt.NDArray[np.int64]) -> Tensor:
     return (first * second).sum(1)
 
 
+@dataclass(frozen=True)
+class VGAE(GraphNetworkMethod):
+    """Two graph convolutions give a Gaussian; its mean is the node's point, the decoder a dot product.
+
+    A step uses all edges and as many sampled non-edges. A node without edges is convolved with itself alone, so its
+    attributes suffice.
+    """
+
+    name: ClassVar[str] = "vgae"
+    network: ClassVar[type[GraphNetwork]] = AutoEncoder
+
+    hidden: int = option(256, "Width of the hidden layer; the paper's is twice `dim`, as here.", at_least=1)
+    max_steps: int = option(
+        200, "Maximum number of steps; each uses all nodes and edges, and takes 3 s for 100,000 nodes.", at_least=1
+    )
+    validate_every: int = option(5, "Steps between two validations.", at_least=1)
+    # On Pubmed the AUC falls from 0.971 to 0.908 and recovers after 11 validations, on its way to 0.984.
+    patience: int = option(20, "Stop after this many validations without a better AUC.", at_least=1)
+
+
 NodeIndex = npt.NDArray[np.int64]
 
 BLOCK = 16_384
 """Nodes per block when all points are computed; bounds the memory of their neighbours."""
-
-
-@dataclass(frozen=True)
-class GraphSAGE(GraphNetworkMethod):
-    """Two layers, each from a node's own vector and the maximum over its neighbours' projected vectors."""
-
-    name: ClassVar[str] = "graphsage"
-
-    hidden: int = option(128, "Width of the input and the hidden layer.", at_least=1)
-    learning_rate: float = option(1e-3, "Step size of Adam.", above=0)
-    max_steps: int = option(1000, "Maximum number of steps.", at_least=1)
-    patience: int = option(5, "Stop after this many validations without a better AUC.", at_least=1)
-    batch_size: int = option(256, "Pairs per step, each from one random walk.", at_least=1)
-    walk_length: int = option(5, "Longest walk: a pair is the two ends of a walk of 1 to this many edges.", at_least=1)
-    n_negatives: int = option(
-        1, "Weight of the mean loss of negatives, Q in the paper, whose 20 learned little.", at_least=1
-    )
-    negative_pool_size: int = option(200, "Negatives drawn per step, shared by all pairs.", at_least=1)
-    negative_power: float = option(
-        0.0, "Negatives are drawn by degree^power; 0.75 in the paper, 0 is uniform.", at_least=0
-    )
-    scale: float = option(
-        5.0, "Factor of the dot products in the loss; without it, unit vectors keep the sigmoid close to 1/2.", above=0
-    )
-    first_hop_samples: int = option(25, "Neighbours sampled per node of the batch.", at_least=1)
-    second_hop_samples: int = option(10, "Neighbours sampled for each of those.", at_least=1)
-
-    def network(self, library: ModuleType, view: View, streams: Streams) -> GraphNetwork:
-        """Return an untrained network."""
-        return Sage(library, view, self, streams)
 
 
 class Hop(NamedTuple):
@@ -308,17 +266,14 @@ class Sage(GraphNetwork):
     The input layer reduces the number of columns. Without it, the first projection would be D x D.
     """
 
-    def __init__(self, library: ModuleType, view: View, options: GraphSAGE, streams: Streams) -> None:
-        super().__init__()
-        self.options, self.streams = options, streams
-        self.input = fitting_input(view, options.hidden, streams)
+    def __init__(self, view: View, options: "GraphSAGE", streams: Streams) -> None:
+        super().__init__(view, options, streams)
+        self.options, library = options, torch_geometric_nn(options.name)
         widths = [options.hidden, options.hidden, options.dim]
         self.layers = nn.ModuleList(library.SAGEConv(*ends, aggr="max", project=True) for ends in pairwise(widths))
         degrees = np.asarray(view.adjacency.sum(axis=1), dtype=np.float64)
-        self.starts, self.noise = (
-            WeightedSampler((degrees > 0).astype(float)),
-            WeightedSampler(degrees**options.negative_power),
-        )
+        self.starts = WeightedSampler((degrees > 0).astype(float))
+        self.noise = WeightedSampler(degrees**options.negative_power)
         self.cumulated = np.concatenate([[0.0], np.cumsum(view.adjacency.data, dtype=np.float64)])
 
     def loss(self, view: View, step: int) -> Tensor:
@@ -373,6 +328,33 @@ class Sage(GraphNetwork):
         low, high = self.cumulated[begin], self.cumulated[end]
         places = np.searchsorted(self.cumulated, low + generator.random(len(nodes)) * (high - low), "right") - 1
         return np.asarray(adjacency.indices[np.clip(places, begin, end - 1)], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class GraphSAGE(GraphNetworkMethod):
+    """Two layers, each from a node's own vector and the maximum over its neighbours' projected vectors."""
+
+    name: ClassVar[str] = "graphsage"
+    network: ClassVar[type[GraphNetwork]] = Sage
+
+    hidden: int = option(128, "Width of the input and the hidden layer.", at_least=1)
+    learning_rate: float = option(1e-3, "Step size of Adam.", above=0)
+    max_steps: int = option(1000, "Maximum number of steps.", at_least=1)
+    patience: int = option(5, "Stop after this many validations without a better AUC.", at_least=1)
+    batch_size: int = option(256, "Pairs per step, each from one random walk.", at_least=1)
+    walk_length: int = option(5, "Longest walk: a pair is the two ends of a walk of 1 to this many edges.", at_least=1)
+    n_negatives: int = option(
+        1, "Weight of the mean loss of negatives, Q in the paper, whose 20 learned little.", at_least=1
+    )
+    negative_pool_size: int = option(200, "Negatives drawn per step, shared by all pairs.", at_least=1)
+    negative_power: float = option(
+        0.0, "Negatives are drawn by degree^power; 0.75 in the paper, 0 is uniform.", at_least=0
+    )
+    scale: float = option(
+        5.0, "Factor of the dot products in the loss; without it, unit vectors keep the sigmoid close to 1/2.", above=0
+    )
+    first_hop_samples: int = option(25, "Neighbours sampled per node of the batch.", at_least=1)
+    second_hop_samples: int = option(10, "Neighbours sampled for each of those.", at_least=1)
 
 
 def hop(

@@ -1,11 +1,11 @@
-"""The interface of every embedding method, what the baselines share, and raw attributes as the simplest of them."""
+"""The interface of the baselines, what they share, and raw attributes as the simplest of them."""
 
 import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,26 +24,6 @@ from glace.sparse import Matrix, checked_matrix, narrowed
 from glace.training.optimizer import Optimizer
 
 
-class Method(Protocol):
-    """A way to embed a graph, with its options set."""
-
-    @property
-    def name(self) -> str:
-        """The name of the method."""
-
-    @property
-    def inductive(self) -> bool:
-        """Whether the method can embed nodes outside of the training graph, from their attributes alone."""
-
-    def embed(
-        self, graph: Graph, streams: Streams, unseen: Matrix | None = None, validation: HeldOut | None = None
-    ) -> Embedding:
-        """Return the embedding of the graph's nodes, followed by nodes with the attributes `unseen`.
-
-        Early stopping uses the pairs of `validation`, which are not in the graph, or edges that the method holds out.
-        """
-
-
 def with_unseen(ids: NodeIds, count: int) -> NodeIds:
     """Return the ids of a graph, followed by ids for unseen nodes up to `count` in all."""
     if count == len(ids):
@@ -51,11 +31,11 @@ def with_unseen(ids: NodeIds, count: int) -> NodeIds:
     return NodeIds([*map(str, ids.to_numpy()), *(f"unseen {number}" for number in range(count - len(ids)))])
 
 
-def refuse_unseen(method: Method, unseen: Matrix | None) -> None:
+def refuse_unseen(method: str, unseen: object) -> None:
     """Raise if there are unseen nodes, for a method that knows nodes by their edges only."""
     if unseen is not None:
         raise InputError(
-            f"{method.name} cannot embed nodes outside of the training graph: it knows a node by its edges; "
+            f"{method} cannot embed nodes outside of the training graph: it knows a node by its edges; "
             "choose an inductive method, such as glace or graph2gauss"
         )
 
@@ -93,16 +73,20 @@ def scaled_attributes(graph: Graph, unseen: Matrix | None) -> Matrix:
 
 @dataclass(frozen=True)
 class Baseline(Configuration):
-    """A method whose fields are its options; see `Method`."""
+    """A way to embed a graph; its fields are its options."""
 
     name: ClassVar[str]
     inductive: ClassVar[bool] = True
+    """Whether the method can embed nodes outside of the training graph, from their attributes alone."""
 
     @abstractmethod
     def embed(
         self, graph: Graph, streams: Streams, unseen: Matrix | None = None, validation: HeldOut | None = None
     ) -> Embedding:
-        """Return the embedding of the graph's nodes, followed by unseen nodes."""
+        """Return the embedding of the graph's nodes, followed by nodes with the attributes `unseen`.
+
+        Early stopping uses the pairs of `validation`, which are not in the graph, or edges that the method holds out.
+        """
 
 
 @dataclass(frozen=True)

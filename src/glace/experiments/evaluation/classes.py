@@ -27,7 +27,7 @@ class Labelled(NamedTuple):
 def labelled(labels: Categories | None, count: int) -> Labelled:
     """Return the labelled nodes of a graph with `count` nodes; raises unless there are at least two classes."""
     if labels is None:
-        raise InputError("the graph has no labels; this task needs the class of some nodes")
+        raise InputError("the task needs labels, but the graph has none; choose link-prediction or induction")
     if len(labels) != count:
         raise InputError(f"{len(labels):,} labels for {count:,} nodes; give one for each, or none (-1)")
     nodes = np.flatnonzero(labels.codes >= 0)
