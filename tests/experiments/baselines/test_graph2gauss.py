@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 import glace
 from glace.errors import InputError, TrainingDiverged
 from glace.experiments.baselines import graph2gauss
-from glace.experiments.baselines.graph2gauss import Graph2Gauss, HopSampler, RowEncoder, batch_loss
+from glace.experiments.baselines import graph2gauss as hops
+from glace.experiments.baselines.graph2gauss import Graph2Gauss, HopBatch, HopSampler, RowEncoder, batch_loss
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import hold_out
 from glace.metrics import LinkScores, link_scores
@@ -149,3 +154,130 @@ def test_unseen_nodes_need_the_same_columns(planted):
 def test_a_loss_that_is_not_finite_raises(planted):
     with pytest.raises(TrainingDiverged, match="learning rate 1e"):
         small(learning_rate=1e30).embed(planted, Streams(0))
+
+
+# Batches of rings: even draws, right sizes, the same for the same step; triplets that hold.
+
+
+def sampler(graph, hops=2, batch_size=300, seed=0, **options):
+    return HopSampler(graph, hops, batch_size, Streams(seed), **options)
+
+
+def two_stars():
+    """Hub 0 with leaves 1 to 4, hub 5 with leaves 6 to 9, joined by their hubs; node 10 is alone."""
+    edges = [(0, leaf) for leaf in range(1, 5)] + [(5, leaf) for leaf in range(6, 10)] + [(0, 5)]
+    return glace.from_arrays(np.array(edges), ids=range(11))
+
+
+def test_each_ring_is_drawn_from_evenly():
+    drawn = sampler(two_stars()).around(np.full(20_000, 1), np.random.default_rng(0)).nodes
+    for column, ring in enumerate([[0], [2, 3, 4, 5], [6, 7, 8, 9, 10]]):
+        found = drawn[drawn[:, column] >= 0, column]  # now and then no redraw finds a farther node
+        share = np.bincount(found, minlength=11) / len(found)
+        np.testing.assert_allclose(share[ring], 1 / len(ring), atol=0.02)
+
+
+def test_what_is_followed_in_part_is_drawn_from_evenly_and_counted_in_full():
+    """From the leaf 1 the hub's edges lead to 4 new nodes; any 3 of the 5 are followed."""
+    batch = sampler(two_stars(), reach=3).around(np.full(20_000, 1), np.random.default_rng(0))
+    share = np.bincount(batch.nodes[:, 1], minlength=11) / len(batch.nodes)
+    np.testing.assert_allclose(share[[2, 3, 4, 5]], 1 / 4, atol=0.06)
+    assert share[[2, 3, 4, 5]].sum() == pytest.approx(1)
+    assert batch.sizes[:, 1].mean() == pytest.approx(4, rel=0.02)
+
+
+def test_anchors_are_drawn_evenly_among_nodes_with_edges():
+    anchors = sampler(two_stars(), batch_size=20_000).batch(0).anchors
+    np.testing.assert_allclose(np.bincount(anchors, minlength=11) / 20_000, [0.1] * 10 + [0], atol=0.01)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_nearer_of_a_triplet_has_fewer_hops(directed):
+    graph = glace.datasets.planted(120, communities=4, degree=4, attributes=20, words=4, directed=directed)
+    steps = shortest_path(graph.adjacency, unweighted=True)
+    anchor, closer, further, weight = sampler(graph, hops=3).batch(0).triplets()
+    assert (steps[anchor, closer] < steps[anchor, further]).all()
+    ring = np.minimum(steps, 4)  # all farther nodes are one ring
+    sizes = [(ring[anchor] == ring[anchor, other][:, None]).sum(1) for other in (closer, further)]
+    np.testing.assert_array_equal(weight, sizes[0] * sizes[1])
+
+
+def test_triplets_pair_every_two_rings_that_are_there():
+    nodes = np.array([[4, 5, 6], [7, -1, 8], [9, -1, -1]])
+    sizes = np.array([[2.0, 3.0, 10.0], [1.0, 0.0, 5.0], [2.0, 0.0, 0.0]])
+    triplets = HopBatch(np.array([0, 1, 2]), nodes, sizes).triplets()
+    rows = sorted(zip(*(part.tolist() for part in triplets), strict=True))
+    assert rows == [(0, 4, 5, 6.0), (0, 4, 6, 20.0), (0, 5, 6, 30.0), (1, 7, 8, 5.0)]
+
+
+def test_a_batch_depends_on_seed_and_step_only(planted):
+    first, again = sampler(planted).batch(7), sampler(planted).batch(7)
+    np.testing.assert_array_equal(first.nodes, again.nodes)
+    assert (first.nodes != sampler(planted).batch(8).nodes).any()
+    assert (first.nodes != sampler(planted, seed=1).batch(7).nodes).any()
+
+
+def test_graphs_that_rank_nothing_are_refused():
+    with pytest.raises(InputError, match="complete graph"):
+        sampler(glace.from_arrays(np.array([[0, 1], [0, 2], [1, 2]])))
+
+
+# Rings around anchors, against scipy's shortest paths.
+
+
+NODES = 12
+FAR = np.iinfo(np.int64).max
+
+
+def random_graph(seed):
+    rng = np.random.default_rng(seed)
+    dense = rng.random((NODES, NODES)) < rng.uniform(0.02, 0.4)
+    np.fill_diagonal(dense, False)
+    return rng, csr_array(dense.astype(np.float32))
+
+
+def rings(adjacency, anchors, rng, depth, reach):
+    """The kernel's answer, and its scratch after it."""
+    seen, ball = np.zeros(NODES, bool), np.empty(NODES, np.int64)
+    nodes = np.empty((len(anchors), depth + 1), np.int64)
+    sizes = np.empty(nodes.shape)
+    # Every node is a candidate: one that is farther is found if there is one.
+    candidates = rng.permuted(np.tile(np.arange(NODES), (len(anchors), 1)), axis=1)
+    uniform = rng.random((len(anchors), 2 * depth))
+    graph = adjacency.indptr, adjacency.indices
+    hops.sample_hops(*graph, anchors, uniform, candidates, reach, seen, ball, nodes, sizes)
+    return nodes, sizes, seen
+
+
+def true_ring(adjacency, depth):
+    """(n, n) ring of every pair, 0 to `depth` for 1 to depth + 1 and more hops; -1 on the diagonal."""
+    steps = shortest_path(adjacency, unweighted=True)
+    return np.minimum(steps - 1, depth).astype(int)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4))
+def test_rings_and_their_sizes_are_those_of_shortest_paths(seed, depth):
+    rng, adjacency = random_graph(seed)
+    anchors = np.arange(NODES)
+    nodes, sizes, seen = rings(adjacency, anchors, rng, depth, reach=1000)
+    ring = true_ring(adjacency, depth)
+    wanted = np.array([[(row == k).sum() for k in range(depth + 1)] for row in ring])
+    np.testing.assert_array_equal(sizes, wanted)
+    np.testing.assert_array_equal(nodes >= 0, wanted > 0)
+    anchor, column = np.nonzero(nodes >= 0)
+    np.testing.assert_array_equal(ring[anchor, nodes[anchor, column]], column)
+    assert not seen.any(), "scratch is left as it came"
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5))
+def test_a_short_reach_draws_no_nearer_node_than_it_says(seed, reach):
+    rng, adjacency = random_graph(seed)
+    anchors = np.repeat(np.arange(NODES), 4)
+    nodes, sizes, seen = rings(adjacency, anchors, rng, 2, reach)
+    ring = true_ring(adjacency, 2)[anchors]
+    np.testing.assert_array_equal(sizes[:, 0], (ring == 0).sum(1), "the first ring is always whole")
+    found = np.where(nodes < 0, FAR, np.take_along_axis(ring, nodes.clip(0), axis=1))
+    assert (found[:, 0] == np.where(nodes[:, 0] < 0, FAR, 0)).all()
+    assert (found[:, 1] == np.where(nodes[:, 1] < 0, FAR, 1)).all()
+    assert (found[:, 2] >= 1).all(), "what was not followed may pass for farther, a neighbour never"
+    assert not seen.any()
