@@ -19,7 +19,7 @@ from glace.errors import InputError
         ({"learning_rate": 10**400}, "learning_rate must be a number above 0"),
         ({"hidden": -3}, "hidden must be a whole number of at least 1, not -3"),
         ({"proximity": "third"}, "proximity must be 'first', 'second' or 'both', not 'third'"),
-        ({"dissimilarity": "l2"}, "dissimilarity must be 'kl', 'symmetric_kl', 'wasserstein2', 'dot' or None"),
+        ({"dissimilarity": "l2"}, "dissimilarity must be 'kl', 'symmetric_kl', .*'dot' or None, not 'l2'"),
         ({"offset": "high"}, "offset must be 'auto', 'learned' or a number, not 'high'"),
         ({"offset": float("nan")}, "offset must be 'auto', 'learned' or a number, not nan"),
         ({"normalize": 1}, "normalize must be true or false, not 1"),

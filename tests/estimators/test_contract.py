@@ -13,17 +13,16 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import glace
+from glace.config.config import GAUSSIAN_DISSIMILARITIES
 from glace.errors import InputError
 from glace.estimators import LINE, PublishedGLACE
 from glace.experiments.evaluation.link_prediction import attribute_prediction, link_prediction
 from tests.conftest import small
 
 METHODS = {
-    "glace first": (glace.GLACE, {}),
     "glace second": (glace.GLACE, {"proximity": "second", "max_steps": 400}),
     "glace both": (glace.GLACE, {"proximity": "both"}),
-    "glace kl": (glace.GLACE, {"dissimilarity": "kl"}),
-    "glace wasserstein": (glace.GLACE, {"dissimilarity": "wasserstein2"}),
+    **{f"glace {name}": (glace.GLACE, {"dissimilarity": name}) for name in GAUSSIAN_DISSIMILARITIES},
     "glace independent": (glace.GLACE, {"negative_sampling": "independent", "negative_power": 0.75}),
     "glace members": (glace.GLACE, {"ensemble_size": 4}),
     "glace linear": (glace.GLACE, {"activation": "linear", "offset": 0.0}),

@@ -28,7 +28,7 @@ def neighbors(
         str, typer.Option(help="Rank nodes as targets of an `edge`, or by `similarity`; the same for first order.")
     ] = "edge",
     measure: Annotated[
-        str | None, typer.Option(help="kl, symmetric_kl, wasserstein2 or dot instead of the measure of the training.")
+        str | None, typer.Option(help="A dissimilarity to rank by, instead of the one that the model was trained with.")
     ] = None,
     exclude_known: Annotated[
         bool, typer.Option("--exclude-known", help="Leave out nodes that NODE already has an edge to.")

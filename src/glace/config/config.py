@@ -254,10 +254,15 @@ def _spec(encoder: Value) -> EncoderSpec:
         return encoder
     shown = encoder if isinstance(encoder, type) else repr(encoder)
     raise InputError(
-        "must be glace.MLP(...), glace.Image(...), glace.Identity(), a torch.nn.Module, a text such as "
-        f"'mlp:layers=256', or a dict of these by node type, not {shown}",
+        f"must be {', '.join(f'glace.{kind.__name__}(...)' for kind in BUILT_IN.values())}, a torch.nn.Module, "
+        f"a text such as 'mlp:layers=256', or a dict of these by node type, not {shown}",
         option="encoder",
     )
+
+
+GAUSSIAN_DISSIMILARITIES = ("kl", "symmetric_kl", "wasserstein2")
+POINT_DISSIMILARITIES = ("dot",)
+"""The names of the measures of `glace.gaussian.dissimilarity`, with and without variances."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +288,7 @@ class ModelConfig(Configuration):
         None,
         "Dissimilarity of two nodes; by default `kl` for directed graphs, `symmetric_kl` for undirected ones and `dot` "
         "for LACE.",
-        choices=("kl", "symmetric_kl", "wasserstein2", "dot"),
+        choices=(*GAUSSIAN_DISSIMILARITIES, *POINT_DISSIMILARITIES),
         optional=True,
     )
     activation: str = option(
@@ -333,7 +338,7 @@ class ModelConfig(Configuration):
     )
     encoder: str = option(
         "mlp",
-        "Encoder of the attributes, `mlp`, `image` or `identity`, with options after a colon as in "
+        f"Encoder of the attributes ({', '.join(f'`{name}`' for name in BUILT_IN)}), with options after a colon as in "
         "`mlp:layers=64+48`, or one per node type as in `word=mlp;photo=image:size=28x28`.",
         description="an encoder",
     )
@@ -362,10 +367,10 @@ class ModelConfig(Configuration):
         """Return the dissimilarity to use, given the graph and whether nodes are Gaussians or points."""
         if self.dissimilarity is None:
             return ("kl" if directed else "symmetric_kl") if gaussian else "dot"
-        if gaussian == (self.dissimilarity == "dot"):
-            needed = "kl, symmetric_kl or wasserstein2" if gaussian else "dot"
+        fitting = GAUSSIAN_DISSIMILARITIES if gaussian else POINT_DISSIMILARITIES
+        if self.dissimilarity not in fitting:
             kind = "Gaussians" if gaussian else "points (LACE)"
-            raise InputError(f"dissimilarity {self.dissimilarity!r} does not fit {kind}; choose {needed}")
+            raise InputError(f"dissimilarity {self.dissimilarity!r} does not fit {kind}; choose {' or '.join(fitting)}")
         return self.dissimilarity
 
 

@@ -81,7 +81,7 @@ class Embedding:
     variance : ndarray of float32, shape (n, L), or None
         Diagonal variances; None for points (LACE, some baselines).
     dissimilarity : str
-        The measure that the nodes were trained with: `kl`, `symmetric_kl`, `wasserstein2` or `dot`.
+        The name of the measure that the nodes were trained with, as the option `dissimilarity` takes it.
     platt_scaling : PlattScaling
         Turns a dissimilarity into the probability of an edge.
     context : Gaussian, optional
@@ -315,7 +315,7 @@ class Embedding:
         Parameters
         ----------
         name : str or None
-            `kl`, `symmetric_kl`, `wasserstein2` or `dot`; None for the measure of the training.
+            A name that the option `dissimilarity` takes; None for the measure of the training.
 
         Returns
         -------
