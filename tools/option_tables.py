@@ -5,6 +5,7 @@
 The table of each verb and of each configuration class gets one row per option, in the order of the code, with its
 default and its help text. A row that already says the same, with links or with more text after it, stays as it is.
 Headings, introductions and everything else stay too; `tests/test_docs.py` fails where the page and the code differ.
+A verb without a section gets one after the section of the verb before it, introduced by its help text.
 """
 
 import re
@@ -39,6 +40,7 @@ class Command(Protocol):
     """A verb or a group of verbs, as click describes it."""
 
     params: list[Option]
+    help: str | None
 
 
 def verbs(command: Command, name: str) -> dict[str, Command]:
@@ -97,8 +99,24 @@ def better(row: str, old: str | None) -> str:
     return old if old and said.startswith(row.removesuffix(" |").replace("`", "")) else row
 
 
+def with_all_verbs(text: str) -> str:
+    """Return the page with a section, without rows, for each verb that it lacked."""
+    before = ""
+    for name, verb in verbs(typer.main.get_command(app), "glace").items():  # type: ignore[arg-type]
+        if f"### {name}\n" not in text:
+            said = " ".join((verb.help or "").partition("\n\n")[0].split())
+            section = f"### {name}\n\n`{name}`: {said}\n\n| option | default | does |\n|---|---|---|\n\n"
+            start = text.find(f"### {before}\n")
+            end = re.compile(r"^##", flags=re.M).search(text, start + 3)
+            place = end.start() if end else len(text)
+            text = text[:place] + section + text[place:]
+        before = name
+    return text
+
+
 def page(text: str) -> str:
     """Return the page with all its tables up to date."""
+    text = with_all_verbs(text)
     configured = {each.name for stage in STAGES for each in fields(stage)}
     tables = {stage.__name__: field_rows(stage) for stage in STAGES}
     for name, verb in verbs(typer.main.get_command(app), "glace").items():  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ def build(
     name: Name,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="Folder of the source files, by default Debian's; for acm, AMiner's text file."),
+        typer.Option("--from", help="Folder of the original files, by default Debian's; for acm, AMiner's text file."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write it; by default the data folder.")
@@ -73,7 +73,7 @@ def build(
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
-    """Build a dataset from source files: Debian's (wordnet, wordnet-nouns, debian) or AMiner's text file (acm)."""
+    """Build a dataset from files on this machine; `glace datasets list` shows which datasets are built."""
     from glace import datasets
 
     screen, dataset = Screen(quiet), datasets.find(name)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from glace.datasets import tables
 from glace.datasets.tables import things_and_kinds
@@ -14,6 +15,8 @@ from glace.io.npz import read_npz
 
 BUNDLED_FOLDER = Path(__file__).parent / "data"
 VARIABLE = "GLACE_DATA"
+
+Kind = Literal["bundled", "built", "downloaded"]
 
 _GRAPH2GAUSS = "https://raw.githubusercontent.com/abojchevski/graph2gauss/master/data"
 _WORDNET_LICENCE = "WordNet 3.0 licence: use, copy, modify and distribute with its notice"
@@ -45,7 +48,7 @@ class Dataset:
     summary: str
     licence: str
     source: str
-    kind: str
+    kind: Kind
     blob_id: str = ""
     needs: str = ""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from glace.config.config import method_named
 from glace.errors import InputError
 from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
 from glace.experiments.baselines.graph2gauss import Graph2Gauss
@@ -53,7 +54,10 @@ LEARNED: dict[str, tuple[type[GLACE], Options]] = {
     "glace": (GLACE, {}),
 }
 METHODS = (*BASELINES, *LEARNED)
-GAUSSIAN = tuple(name for name in METHODS if name.startswith("glace") or name == "graph2gauss")
+GAUSSIAN = (
+    *(name for name, kind in BASELINES.items() if kind.gaussian),
+    *(name for name, (kind, _) in LEARNED.items() if method_named(kind.method).gaussian),
+)
 
 
 class Learned:

@@ -15,7 +15,7 @@ from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from glace.blocks import row_blocks
-from glace.config.config import MLP, CustomEncoder, EncoderSpec, Image
+from glace.config.config import MLP, CustomEncoder, EncoderSpec, Identity, Image
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian
 from glace.kernels import sparse_layer
@@ -349,6 +349,7 @@ def encoder_module(
         return ImageEncoder(spec, hidden, generator)
     if isinstance(spec, MLP) and spec.layers:
         return MLPEncoder(spec, shape, hidden, generator, compiled)
+    assert isinstance(spec, MLP | Identity), f"no module for {spec}"
     return input_layer(shape, hidden, generator, compiled, fan_in=shape.columns * (2 if neighbors else 1))
 
 
@@ -357,6 +358,16 @@ def has_training_mode(spec: EncoderSpec) -> bool:
     return isinstance(spec, CustomEncoder) or (
         isinstance(spec, MLP) and bool(spec.dropout or spec.normalization == "batch")
     )
+
+
+def column_weight(spec: EncoderSpec) -> str | None:
+    """Return the name of the encoder's weight with one row per attribute column, or None if it has no such weight.
+
+    Only with such a weight can columns be hashed, averaged over neighbours and added by an update.
+    """
+    if isinstance(spec, MLP):
+        return "first.weight" if spec.layers else "weight"
+    return "weight" if isinstance(spec, Identity) else None
 
 
 class MLPEncoder(nn.Module):

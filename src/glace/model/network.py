@@ -31,7 +31,15 @@ from glace.model.inputs import (
     TypeInputs,
     only_type,
 )
-from glace.model.layers import GaussianHead, HiddenLayer, PointHead, StandardScaling, check_module, has_training_mode
+from glace.model.layers import (
+    GaussianHead,
+    HiddenLayer,
+    PointHead,
+    StandardScaling,
+    check_module,
+    column_weight,
+    has_training_mode,
+)
 from glace.rng import Streams
 from glace.sparse import Matrix
 
@@ -241,7 +249,7 @@ def _input_type(
     if shape.one_hot and encoder == MLP():
         encoder = Identity()
     # Hashing would scramble the pixels of an image, or whatever a user's module reads.
-    if shape.sparse and isinstance(encoder, MLP | Identity):
+    if shape.sparse and column_weight(encoder):
         shape = shape._replace(hashed=config.n_hashed_features or 0)
     module = _module(name, encoder, modules) if isinstance(encoder, CustomEncoder) else None
     found = InputType(name, shape, encoder, module)
@@ -268,9 +276,8 @@ def column_weights(types: Sequence[InputType], config: ModelConfig) -> dict[str,
     for role in roles(config):
         for code, each in enumerate(types):
             layer = f"encoders.{role}.input.own.{code}"
-            if isinstance(each.encoder, MLP | Identity):
-                deep = isinstance(each.encoder, MLP) and each.encoder.layers
-                found[f"{layer}.first.weight" if deep else f"{layer}.weight"] = code
+            if own := column_weight(each.encoder):
+                found[f"{layer}.{own}"] = code
             if config.neighbor_features == "mean":
                 found[f"encoders.{role}.input.neighbors.{code}.weight"] = code
     return found

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from glace.config.config import Config, CustomEncoder, Image, ModelConfig
+from glace.config.config import Config, ModelConfig
 from glace.fitted.state import Listener, OptionValue, Selection, Trial, part_of
 from glace.metrics import auc_difference, link_scores
+from glace.model.layers import column_weight
 from glace.storage.container import Arrays
 from glace.training.loop import TrainingTask, total_steps
 
@@ -127,7 +128,7 @@ def is_significantly_better(scores: Scores, others: Scores, truth: npt.NDArray[n
 def initial_options(model: ModelConfig, has_attributes: bool) -> dict[str, OptionValue]:
     """Return the values that options which are `auto` have in the first trial."""
     initial = INITIAL if has_attributes else INITIAL | WITHOUT_ATTRIBUTES
-    if any(isinstance(spec, Image | CustomEncoder) for spec in model.encoders().values()):
+    if not all(column_weight(spec) for spec in model.encoders().values()):
         initial = INITIAL | WITHOUT_MEANS
     return {name: initial[name] for name in model.open_options()}
 

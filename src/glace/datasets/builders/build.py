@@ -1,5 +1,6 @@
 """Build datasets from files on this machine, for `load` to find."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from glace.datasets.builders.acm import Say, build_acm
@@ -12,7 +13,8 @@ from glace.graph.graph import Graph
 from glace.io.npz import write_npz
 from glace.storage.files import check_writable
 
-_FROM_FOLDERS = {"wordnet": build_wordnet, "debian": build_debian}
+BUILDERS: dict[str, Callable[[str | Path | None], Graph]] = {"wordnet": build_wordnet, "debian": build_debian}
+"""Builders that take the folder of the original files; `acm` is built from one file, with progress."""
 
 
 def build(
@@ -70,7 +72,7 @@ def build(
         _check_apart(source, path)
         graph = build_acm(source, progress, say)
     else:
-        graph = _FROM_FOLDERS[dataset.name](source)
+        graph = BUILDERS[dataset.name](source)
     write_npz(graph, path)
     return graph, path
 

@@ -207,6 +207,7 @@ class Graph2Gauss(Descent):
     max_steps: int = option(2000, "Maximum number of steps.", at_least=1)
 
     name: ClassVar[str] = "graph2gauss"
+    gaussian: ClassVar[bool] = True
 
     def embed(
         self, graph: Graph, streams: Streams, unseen: Matrix | None = None, validation: HeldOut | None = None

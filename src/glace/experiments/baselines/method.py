@@ -78,6 +78,8 @@ class Baseline(Configuration):
     name: ClassVar[str]
     inductive: ClassVar[bool] = True
     """Whether the method can embed nodes outside of the training graph, from their attributes alone."""
+    gaussian: ClassVar[bool] = False
+    """Whether nodes have a variance."""
 
     @abstractmethod
     def embed(
