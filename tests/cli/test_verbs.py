@@ -27,8 +27,8 @@ from glace.graph.arrays import from_arrays
 from glace.io.npz import read_npz, write_npz
 from glace.sparse import row_of
 from tests.cli.conftest import FAST, NODES, TABLES, TOPICS, names, write_csv
-from tests.datasets.test_acm import WHOLE as CITATIONS
-from tests.datasets.test_debian import write_lists
+from tests.datasets.builders.test_acm import WHOLE as CITATIONS
+from tests.datasets.builders.test_debian import write_lists
 
 FIT = ["fit", *TABLES, *FAST]
 
