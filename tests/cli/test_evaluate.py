@@ -121,7 +121,7 @@ def refused(folder, capsys):
     [
         (["ranking"], "task must be one of link-prediction, .*, uncertainty, not 'ranking'"),
         (["induction", "--method", "gcn"], "method must be one of attributes, .*, glace, not 'gcn'"),
-        (["induction", "--method", "line"], "line knows a node by its edges and cannot embed"),
+        (["induction", "--method", "line"], "line uses only edges, so it cannot embed"),
         (["uncertainty", "--method", "vgae"], "vgae has points, which have no variance"),
         (["convergence", "--method", "vgae"], "vgae keeps no record of its training"),
         (["induction", "--option", "depth=3"], "glace has no option 'depth'; it has dim, hidden, "),

@@ -84,7 +84,7 @@ def test_all_is_the_default_and_what_fails_is_said(glace, data, processes):
     half = len(tasks) // 2
     assert tasks[:half] == tasks[half:]
     assert "link-prediction cora-ml lace, seed 0  memory: too large" in shown
-    assert "induction cora-ml line, 10% hidden, seed 0  unsupported: line knows a node by its edges" in shown
+    assert "induction cora-ml line, 10% hidden, seed 0  unsupported: line uses only edges" in shown
     glace("reproduce", "table-2", *common, "-o", "third", "-q")
     assert {wanted[4] for wanted in processes.started[2 * half :]} == set(METHODS)
 

@@ -584,7 +584,7 @@ def test_datasets_build_acm_beside_the_paper(glace, folder, tmp_path):
     assert "glace datasets build acm --from FILE" in described
     (folder / "cites.txt").write_text(CITATIONS)
     shown = glace("datasets", "build", "acm", "--from", "cites.txt")
-    assert "32 records: 2 papers without an abstract and 3 without a link" in shown
+    assert "32 records; dropped 2 papers without an abstract and 3 without a link" in shown
     rows = re.findall(r"^ *(nodes|edges|attributes) +([\d,]+) +([\d,]+) *$", shown, flags=re.M)
     graph = datasets.load("acm", directed=True)
     assert rows == [

@@ -327,7 +327,7 @@ def test_what_a_method_cannot_do_is_noted_without_a_process(tmp_path, pretend):
     _, (record,) = performed(tmp_path, [run])
     assert processes.started == []
     assert record["status"] == "unsupported"
-    assert record["reason"].startswith("node2vec knows a node by its edges")
+    assert record["reason"].startswith("node2vec uses only edges")
     assert record["hidden_share"] == 0.5
     assert finished(tmp_path) == {run.key()}
 

@@ -214,7 +214,7 @@ def test_who_cannot_do_what():
         unsupported("convergence", "vgae"),
     ]
     assert reasons == [
-        "node2vec knows a node by its edges and cannot embed one it was not trained on",
+        "node2vec uses only edges, so it cannot embed nodes outside of the training graph",
         "lace has points, which have no variance",
         "vgae keeps no record of its training; glace, lace and line do",
     ]
@@ -226,7 +226,7 @@ def test_who_cannot_do_what():
     [
         (Evaluation("ranking", "dblp", "lace"), "task must be one of link-prediction, .*, uncertainty, not 'ranking'"),
         (Evaluation("induction", "dblp", "gcn"), "method must be one of attributes, .*, not 'gcn'"),
-        (Evaluation("induction", "dblp", "line"), "line knows a node by its edges"),
+        (Evaluation("induction", "dblp", "line"), "line uses only edges"),
         (Evaluation("uncertainty", "dblp", "lace"), "lace has points, which have no variance"),
         (
             Evaluation("link-prediction", "dblp", "lace", options={"depth": 3}),

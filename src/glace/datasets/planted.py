@@ -128,19 +128,14 @@ class Population:
         """Draw `count` nodes by popularity."""
         return self._at(generator.random(count) * self.borders[-1])
 
-    def same_community(self, nodes: Pairs, generator: np.random.Generator) -> Pairs:
-        """Draw a node by popularity from the community of each node; it may be the node itself."""
-        group = self.community[nodes]
+    def partners(self, nodes: Pairs, within: bool, generator: np.random.Generator) -> Pairs:
+        """Draw a node by popularity from the community of each node, maybe the node itself, or from the others."""
+        group, length = self.community[nodes], self.borders[-1]
         begin, end = self.borders[group], self.borders[group + 1]
-        return self._at(begin + generator.random(len(nodes)) * (end - begin))
-
-    def other_community(self, nodes: Pairs, generator: np.random.Generator) -> Pairs:
-        """Draw a node by popularity from the other communities of each node."""
-        group = self.community[nodes]
-        begin, end = self.borders[group], self.borders[group + 1]
-        # Treat the line as a ring: from the end of the own community to its start.
-        drawn = end + generator.random(len(nodes)) * (self.borders[-1] - (end - begin))
-        return self._at(drawn % self.borders[-1])
+        if not within:
+            # Treat the line as a ring: from the end of the own community to its start.
+            begin, end = end, begin + length
+        return self._at((begin + generator.random(len(nodes)) * (end - begin)) % length)
 
     def _at(self, places: npt.NDArray[np.float64]) -> Pairs:
         found = np.searchsorted(self.ends, places, side="right")
@@ -155,7 +150,7 @@ def _distinct_pairs(
     keys = np.empty(0, dtype=np.int64)
     while len(keys) < count:
         sources = population.any_node(count - len(keys), generator)
-        targets = (population.same_community if within else population.other_community)(sources, generator)
+        targets = population.partners(sources, within, generator)
         fits = (sources != targets) & ((population.community[sources] == population.community[targets]) == within)
         sources, targets = sources[fits], targets[fits]
         if not directed:

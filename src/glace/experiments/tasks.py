@@ -206,7 +206,7 @@ def unsupported(task: str, method: str) -> str | None:
     """Return why a method cannot do a task, or None if it can."""
     made = make(method, {})
     if task == "induction" and not made.inductive:
-        return f"{method} knows a node by its edges and cannot embed one it was not trained on"
+        return f"{method} uses only edges, so it cannot embed nodes outside of the training graph"
     if task == "uncertainty" and method not in GAUSSIAN:
         return f"{method} has points, which have no variance"
     if task == "convergence" and not isinstance(made, Learned):

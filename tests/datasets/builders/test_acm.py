@@ -121,17 +121,17 @@ def test_what_is_left_out_is_told(source):
     references = (21 + 24) + 2 + 1 + 3  # of p0 to p23, to each other and to others; of 901, 903, 904
     dropped = references - len(LINKS)
     assert said == [
-        "32 records: 2 papers without an abstract and 3 without a link to a kept paper left out",
-        f"{references} references of papers with an abstract: {dropped} that are repeated, or lead to the paper "
-        "itself or to none that is kept, left out",
-        "records without an #index, left out: 1",
+        "32 records; dropped 2 papers without an abstract and 3 without a link to a kept paper",
+        f"{references} references of papers with an abstract; dropped {dropped} duplicates, self-citations and "
+        "citations of papers that were not kept",
+        "dropped 1 records without an #index",
     ]
 
 
 def test_without_a_listener_the_log_is_told(source, caplog):
     with caplog.at_level("INFO", logger="glace"):
         build_acm(source)
-    assert "32 records: 2 papers without an abstract" in caplog.text
+    assert "32 records; dropped 2 papers without an abstract" in caplog.text
 
 
 def test_no_more_papers_go_than_those_without_a_link(tmp_path):
@@ -239,14 +239,14 @@ def test_bytes_that_are_not_utf_8_are_replaced_and_counted(source, tmp_path):
     graph = build_acm(written(tmp_path, broken), say=said.append)
     bad = sum(b"\xe9" in line or b"\xff" in line for line in broken.splitlines())
     assert bad > PAPERS
-    assert said[-1] == f"lines with bytes that are not UTF-8, replaced by U+FFFD: {bad}"
+    assert said[-1] == f"replaced bytes that are not UTF-8 by U+FFFD on {bad} lines"
     assert graph.fingerprint() == build_acm(source).fingerprint()
 
 
 def test_a_file_that_ends_early_is_noticed(source, tmp_path):
     said: list[str] = []
     build_acm(written(tmp_path, WHOLE[: len(WHOLE) // 2]), say=said.append)
-    assert re.fullmatch(r"the first line announces 32 records, \d\d came: is the file whole\?", said[-1])
+    assert re.fullmatch(r"the first line says 32 records, but the file has \d\d; it may be truncated", said[-1])
 
 
 def test_a_first_line_of_many_digits_is_no_count(tmp_path):

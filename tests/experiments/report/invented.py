@@ -94,7 +94,7 @@ def everything() -> list[dict[str, Any]]:
     for share in (0.1, 0.5):
         for method, level in (("graph2gauss", 0.9), ("glace", 0.95)):
             found.append(record("induction", "pubmed", method, hidden_share=share, auc=level, ap=level - 0.1, pairs=99))
-    refusal: dict[str, Any] = {"status": "unsupported", "reason": "knows a node by its edges", "auc": None}
+    refusal: dict[str, Any] = {"status": "unsupported", "reason": "uses only edges", "auc": None}
     found.append(record("induction", "pubmed", "node2vec", hidden_share=0.1, **refusal))
     given: dict[str, Any] = {
         "split": "cora_ml_split.npz",

@@ -60,19 +60,16 @@ class Record:
         if line.startswith("#"):
             self.is_begun, self.is_in_abstract = True, line.startswith("#!")
         if line.startswith("#index"):
-            self._name(number, line[6:].strip())
+            if self.index:
+                raise InputError(
+                    f"{self.source}, line {number}: a second #index, {line[6:].strip()!r}, in the record of "
+                    f"{self.index!r}; a blank line must end each record"
+                )
+            self.index, self.line = line[6:].strip(), number
         elif line.startswith("#%"):
             self.references += filter(None, [line[2:].strip()])
         elif self.is_in_abstract:  # the first line, or a further one
             self.abstract = f"{self.abstract} {line.removeprefix('#!').strip()}".strip()
-
-    def _name(self, number: int, index: str) -> None:
-        if self.index:
-            raise InputError(
-                f"{self.source}, line {number}: a second #index, {index!r}, in the record of {self.index!r}; "
-                "a blank line must end each record"
-            )
-        self.index, self.line = index, number
 
 
 @dataclass
@@ -134,11 +131,6 @@ class Papers:
     records: int
     without_index: int
 
-    @property
-    def without_abstract(self) -> int:
-        """Number of records with an index but no abstract."""
-        return self.records - self.without_index - len(self.by_index)
-
     def links(self) -> dict[tuple[str, str], None]:
         """Return the distinct citations as pairs of indices, without self-citations."""
         return dict.fromkeys(
@@ -155,7 +147,10 @@ def build_acm(file: str | Path | None = None, progress: Progress | None = None, 
     Attributes are the TF-IDF of the abstracts, ids the papers' indices; there are no labels. `progress` is called with
     the bytes read, `say` (by default the log) with a line about each kind of record that was left out.
     """
-    text = CitationText(_existing(file), progress)
+    if file is None:
+        acm = find("acm")
+        raise InputError(f"acm is built from a file that you must get first: {acm.needs}; then run '{acm.command}'")
+    text = CitationText(existing(file, WANTED), progress)
     papers = read_papers(text)
     links = papers.links()
     # One pass suffices: a removed paper has no links, so no other paper loses one.
@@ -211,26 +206,20 @@ def records(lines: Lines, source: str) -> Iterator[Record]:
         yield record
 
 
-def _existing(file: str | Path | None) -> Path:
-    if file is None:
-        acm = find("acm")
-        raise InputError(f"acm is built from a file that you must get first: {acm.needs}; then run '{acm.command}'")
-    return existing(file, WANTED)
-
-
 def _report(text: CitationText, papers: Papers, kept: int, links: int, say: Say) -> None:
+    without_abstract = papers.records - papers.without_index - len(papers.by_index)
     references = sum(len(paper.references) for paper in papers.by_index.values())
     say(
-        f"{papers.records:,} records: {papers.without_abstract:,} papers without an abstract and "
-        f"{len(papers.by_index) - kept:,} without a link to a kept paper left out"
+        f"{papers.records:,} records; dropped {without_abstract:,} papers without an abstract and "
+        f"{len(papers.by_index) - kept:,} without a link to a kept paper"
     )
     say(
-        f"{references:,} references of papers with an abstract: {references - links:,} that are repeated, "
-        "or lead to the paper itself or to none that is kept, left out"
+        f"{references:,} references of papers with an abstract; dropped {references - links:,} duplicates, "
+        "self-citations and citations of papers that were not kept"
     )
     if papers.without_index:
-        say(f"records without an #index, left out: {papers.without_index:,}")
+        say(f"dropped {papers.without_index:,} records without an #index")
     if text.undecodable:
-        say(f"lines with bytes that are not UTF-8, replaced by U+FFFD: {text.undecodable:,}")
+        say(f"replaced bytes that are not UTF-8 by U+FFFD on {text.undecodable:,} lines")
     if text.announced not in (None, papers.records):
-        say(f"the first line announces {text.announced:,} records, {papers.records:,} came: is the file whole?")
+        say(f"the first line says {text.announced:,} records, but the file has {papers.records:,}; it may be truncated")

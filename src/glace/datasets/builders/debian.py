@@ -3,14 +3,12 @@
 The source is apt's package lists, which are the same on every machine with the same release.
 """
 
-import gzip
 import io
 import lzma
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -28,22 +26,13 @@ _TRANSLATION = re.compile(r"_dists_[^_-]+_main_i18n_Translation-en(\.lz4|\.gz|\.
 # Strongest first.
 _RELATIONS = ("Pre-Depends", "Depends", "Recommends", "Suggests")
 _DESCRIPTIONS = ("Description", "Description-en", "Description-md5")
-_FIELDS = frozenset({"Package", "Section", "Provides", "Tag", *_DESCRIPTIONS, *_RELATIONS})
+_FIELDS = ("Package", "Section", "Provides", "Tag", *_DESCRIPTIONS, *_RELATIONS)
 
 # "libc6:any (>= 2.34) [amd64]" names libc6.
 _NAME = re.compile(r"^\s*([^\s:(\[]+)")
 
-
-@dataclass(frozen=True)
-class _Package:
-    name: str
-    section: str
-    needs: tuple[tuple[str, ...], ...]
-    """For each dependency, the alternative packages."""
-    provides: tuple[str, ...]
-    description: str
-    description_md5: str
-    tags: str
+Fields = dict[str, str]
+"""An entry of a list: the text of each of `_FIELDS`, empty if it has none."""
 
 
 def build_debian(folder: str | Path | None = None) -> Graph:
@@ -55,74 +44,62 @@ def read_debian(folder: str | Path | None = None) -> Tables:
     """Return the packages with descriptions and debtags, and their dependencies."""
     lists = Path(folder or FOLDER)
     packages = _read_packages(lists)
-    long = _read_descriptions(lists, {package.description_md5 for package in packages.values()})
-    texts = [f"{long.get(each.description_md5, each.description)} {each.tags}" for each in packages.values()]
-    return Tables.of(list(packages), texts, _dependencies(packages), [each.section for each in packages.values()])
+    long = _read_descriptions(lists)
+    texts = [
+        f"{long.get(each['Description-md5'], each['Description'])} {_tag_words(each)}" for each in packages.values()
+    ]
+    sections = [each["Section"].rpartition("/")[2] for each in packages.values()]
+    return Tables.of(list(packages), texts, _dependencies(packages), sections)
 
 
-def _read_packages(folder: Path) -> dict[str, _Package]:
-    packages: dict[str, _Package] = {}
+def _read_packages(folder: Path) -> dict[str, Fields]:
+    packages: dict[str, Fields] = {}
     for path in _lists(folder, _PACKAGES, "package list (..._main_binary-..._Packages)"):
         for fields in _stanzas(path):
-            if "Package" not in fields:
+            if not fields["Package"]:
                 raise FormatError(f"{path} has an entry without a package name; run 'apt update'")
             # A list may hold several versions of a package with almost the same dependencies.
-            packages.setdefault(fields["Package"], _package(fields))
+            packages.setdefault(fields["Package"], fields)
     # Sorted, so that node numbers and the choice among providers do not depend on the order of a list.
     return dict(sorted(packages.items()))
 
 
-def _read_descriptions(folder: Path, wanted: set[str]) -> dict[str, str]:
+def _read_descriptions(folder: Path) -> dict[str, str]:
     """Return the whole descriptions (first line and long text) by Description-md5."""
-    found = {}
-    for path in _lists(folder, _TRANSLATION, "English descriptions (..._main_i18n_Translation-en)"):
-        for fields in _stanzas(path):
-            if fields.get("Description-md5") in wanted:
-                found[fields["Description-md5"]] = fields.get("Description-en", "")
-    return found
+    lists = _lists(folder, _TRANSLATION, "English descriptions (..._main_i18n_Translation-en)")
+    entries = (fields for path in lists for fields in _stanzas(path))
+    return {each["Description-md5"]: each["Description-en"] for each in entries if each["Description-md5"]}
 
 
-def _dependencies(packages: dict[str, _Package]) -> Iterable[tuple[str, str]]:
+def _dependencies(packages: dict[str, Fields]) -> Iterable[tuple[str, str]]:
     """Return the distinct pairs of a package and one that it depends on."""
     providers: dict[str, str] = {}
-    for package in packages.values():
-        for name in package.provides:
-            providers.setdefault(name, package.name)
+    for name, package in packages.items():
+        for provided in _names(package["Provides"].split(",")):
+            providers.setdefault(provided, name)
     return dict.fromkeys(
-        (package.name, target)
-        for package in packages.values()
-        for alternatives in package.needs
-        if (target := _resolve(alternatives, packages, providers)) is not None and target != package.name
+        (name, target)
+        for name, package in packages.items()
+        for relation in _RELATIONS
+        for alternatives in package[relation].split(",")
+        if (target := _resolve(_names(alternatives.split("|")), packages, providers)) not in (None, name)
     )
 
 
-def _resolve(alternatives: tuple[str, ...], packages: dict[str, _Package], providers: dict[str, str]) -> str | None:
+def _resolve(alternatives: list[str], packages: Container[str], providers: dict[str, str]) -> str | None:
     """Return the first alternative that is a package, else the first provider of one, or None."""
     real = (name for name in alternatives if name in packages)
     provided = (providers[name] for name in alternatives if name in providers)
     return next(real, None) or next(provided, None)
 
 
-def _package(fields: dict[str, str]) -> _Package:
-    needs = ",".join(fields[relation] for relation in _RELATIONS if relation in fields)
-    return _Package(
-        name=fields["Package"],
-        section=fields.get("Section", "").rpartition("/")[2],
-        needs=tuple(_names(group.split("|")) for group in needs.split(",") if group.strip()),
-        provides=_names(fields.get("Provides", "").split(",")),
-        description=fields.get("Description", ""),
-        description_md5=fields.get("Description-md5", ""),
-        tags=_tag_words(fields.get("Tag", "")),
-    )
+def _names(parts: list[str]) -> list[str]:
+    return [match[1] for part in parts if (match := _NAME.match(part))]
 
 
-def _names(parts: list[str]) -> tuple[str, ...]:
-    return tuple(match[1] for part in parts if (match := _NAME.match(part)))
-
-
-def _tag_words(tags: str) -> str:
+def _tag_words(package: Fields) -> str:
     # "role::program" would become two common words; "role_program" stays one.
-    return tags.replace("::", "_").replace(",", " ")
+    return package["Tag"].replace("::", "_").replace(",", " ")
 
 
 def _lists(folder: Path, pattern: re.Pattern[str], what: str) -> list[Path]:
@@ -135,14 +112,14 @@ def _lists(folder: Path, pattern: re.Pattern[str], what: str) -> list[Path]:
     return found
 
 
-def _stanzas(path: Path) -> Iterator[dict[str, str]]:
+def _stanzas(path: Path) -> Iterator[Fields]:
     """Yield the entries of a list with the fields in use; the lines of a field are joined."""
-    fields: dict[str, str] = {}
+    fields: Fields = {}
     current = ""
-    for line in _text_lines(path):
+    for line in chain(_text_lines(path), [""]):
         if not line.strip():
             if fields:
-                yield fields
+                yield dict.fromkeys(_FIELDS, "") | fields
             fields = {}
         elif line[0] in " \t":
             if current in fields:
@@ -151,24 +128,12 @@ def _stanzas(path: Path) -> Iterator[dict[str, str]]:
             current, _, value = line.partition(":")
             if current in _FIELDS:
                 fields[current] = value.strip()
-    if fields:
-        yield fields
 
 
 def _text_lines(path: Path) -> Iterator[str]:
     try:
-        with _open(path) as source:
-            yield from source
+        # apt stores its lists as lz4 frames. Arrow reads these, gzip and plain files, but not xz.
+        with lzma.open(path) if path.suffix == ".xz" else pa.input_stream(str(path)) as content:
+            yield from io.TextIOWrapper(content, encoding="utf-8")
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as problem:
         raise FormatError(f"cannot read {path}: {problem}; run 'apt update' to fetch it again") from problem
-
-
-def _open(path: Path) -> io.TextIOWrapper:
-    openers: dict[str, Callable[[Path, str], Any]] = {".lz4": _open_lz4, ".gz": gzip.open, ".xz": lzma.open}
-    opener = openers.get(path.suffix, Path.open)
-    return io.TextIOWrapper(opener(path, "rb"), encoding="utf-8")
-
-
-def _open_lz4(path: Path, _mode: str) -> Any:
-    # apt stores its lists as lz4 frames, which Arrow can read and the standard library cannot.
-    return pa.input_stream(str(path), compression="lz4")

@@ -10,9 +10,10 @@ foods, artifacts and parts of the body, with all their hypernyms.
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,6 +47,9 @@ HYPERNYMS = frozenset({"@", "@i"})
 # The marker of an adjective's position, which the index leaves out.
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")
 _QUOTED = re.compile(r'(?:^|[;,:])\s*"[^"]*"(?:\s*-+\s*[^;]*)?')
+
+
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def build_wordnet(folder: str | Path | None = None) -> Graph:
 
 def read_synsets(folder: str | Path | None = None, parts: Sequence[str] = PARTS) -> list[Synset]:
     """Return the synsets of these parts of speech, in the order of the files."""
-    return [synset for part in parts for synset in _read_data(folder, f"data.{part}")]
+    return [synset for part in parts for synset in _parsed(folder, f"data.{part}", _synset, "a synset")]
 
 
 def read_names(synsets: Sequence[Synset], folder: str | Path | None = None) -> list[str]:
@@ -120,8 +124,8 @@ def tables_of(synsets: Sequence[Synset], names: Sequence[str]) -> Tables:
     return Tables.of(names, texts, pairs, labels)
 
 
-def data_lines(folder: str | Path | None, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a WordNet file, without the licence at the top (indented by two spaces)."""
+def _parsed(folder: str | Path | None, name: str, parse: Callable[[str], Parsed], wanted: str) -> Iterator[Parsed]:
+    """Yield the parsed lines of a WordNet file, without the licence at the top (indented by two spaces)."""
     path = Path(folder or FOLDER) / name
     if not path.is_file():
         raise InputError(
@@ -130,26 +134,17 @@ def data_lines(folder: str | Path | None, name: str) -> Iterator[tuple[int, str]
         )
     with path.open(encoding="latin-1") as source:
         for number, line in enumerate(source, start=1):
-            if not line.startswith("  "):
-                yield number, line
+            try:
+                if not line.startswith("  "):
+                    yield parse(line)
+            except (ValueError, IndexError) as problem:
+                raise FormatError(
+                    f"line {number} of {name} is not {wanted} as wndb(5WN) describes it ({line[:40]!r}...); "
+                    "get WordNet 3.0's files again"
+                ) from problem
 
 
-def _read_data(folder: str | Path | None, name: str) -> Iterator[Synset]:
-    for number, line in data_lines(folder, name):
-        try:
-            yield _parse(line)
-        except (ValueError, IndexError) as problem:
-            raise _damaged(name, number, line, "a synset") from problem
-
-
-def _damaged(name: str, number: int, line: str, wanted: str) -> FormatError:
-    return FormatError(
-        f"line {number} of {name} is not {wanted} as wndb(5WN) describes it ({line[:40]!r}...); "
-        "get WordNet 3.0's files again"
-    )
-
-
-def _parse(line: str) -> Synset:
+def _synset(line: str) -> Synset:
     """offset file type count (word lexical-id)... count (symbol offset part source/target)... | gloss."""
     head, _, gloss = line.partition("|")
     fields = head.split()
@@ -179,20 +174,12 @@ def _read_senses(folder: str | Path | None, letters: set[str]) -> dict[tuple[str
         letter = "r" if part == "adv" else part[0]
         if letter not in letters:
             continue
-        for word, offsets in _read_index(folder, f"index.{part}"):
+        for word, offsets in _parsed(folder, f"index.{part}", _entry, "an entry of the index"):
             senses |= {(word, letter + offset): rank for rank, offset in enumerate(offsets, start=1)}
     return senses
 
 
-def _read_index(folder: str | Path | None, name: str) -> Iterator[tuple[str, list[str]]]:
-    for number, line in data_lines(folder, name):
-        try:
-            yield _parse_entry(line)
-        except (ValueError, IndexError) as problem:
-            raise _damaged(name, number, line, "an entry of the index") from problem
-
-
-def _parse_entry(line: str) -> tuple[str, list[str]]:
+def _entry(line: str) -> tuple[str, list[str]]:
     """Parse: word, part, number of synsets, number of symbols, symbols, two counts, offsets (most common first)."""
     fields = line.split()
     count = int(fields[2])
@@ -339,17 +326,17 @@ def _labelled(synset: Synset, quotas: Mapping[str, int]) -> Synset:
 
 def _read_counts(folder: str | Path | None) -> Counts:
     counts: Counter[tuple[str, str, int]] = Counter()
-    for number, line in data_lines(folder, "cntlist.rev"):
-        try:
-            key, _, count = line.split()
-            word, _, rest = key.rpartition("%")
-            _, file, lexical_id, *_ = rest.split(":")
-            counts[word, FILES[int(file)], int(lexical_id)] += int(count)
-        except (ValueError, IndexError) as problem:
-            raise FormatError(
-                f"line {number} of cntlist.rev is not 'sense_key number count': {line[:40]!r}"
-            ) from problem
+    for sense, count in _parsed(folder, "cntlist.rev", _tagged, "'sense_key number count'"):
+        counts[sense] += count
     return counts
+
+
+def _tagged(line: str) -> tuple[tuple[str, str, int], int]:
+    """Parse a sense (word, lexicographer file, lexical id) and how often it was tagged."""
+    key, _, count = line.split()
+    word, _, rest = key.rpartition("%")
+    _, file, lexical_id, *_ = rest.split(":")
+    return (word, FILES[int(file)], int(lexical_id)), int(count)
 
 
 def _count(synset: Synset, counts: Counts) -> int:

@@ -35,7 +35,7 @@ def refuse_unseen(method: str, unseen: object) -> None:
     """Raise if there are unseen nodes, for a method that knows nodes by their edges only."""
     if unseen is not None:
         raise InputError(
-            f"{method} cannot embed nodes outside of the training graph: it knows a node by its edges; "
+            f"{method} cannot embed nodes outside of the training graph, because it uses only edges; "
             "choose an inductive method, such as glace or graph2gauss"
         )
 

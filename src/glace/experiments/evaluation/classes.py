@@ -229,12 +229,12 @@ class Visualization:
         }
 
 
-def visualization(embedding: Embedding, labels: Categories | None, *, seed: int = 0, n_jobs: int = 1) -> Visualization:
+def visualization(embedding: Embedding, labels: Categories | None, *, seed: int = 0) -> Visualization:
     """Return the t-SNE of the means of at most 3,000 labelled nodes, drawn uniformly; t-SNE does not see the labels."""
     nodes, codes = labelled(labels, len(embedding))
     assert labels is not None
     kept = _sample(len(nodes), seed)
-    positions = layout(embedding.take(nodes[kept]), random_state=seed, n_jobs=n_jobs)
+    positions = layout(embedding.take(nodes[kept]), random_state=seed, n_jobs=1)
     silhouette = separation(positions, codes[kept])
     return Visualization(nodes[kept], positions, codes[kept], labels.names, silhouette)
 

@@ -5,7 +5,9 @@ certainty of an embedding, if it has one, is measured in the same way. Results a
 of equal length by name, the first of them the x axis, or single numbers by name.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ from glace.errors import InputError
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
-from glace.metrics import link_scores
+from glace.metrics import LinkScores, link_scores
 
 PARTS = 10
 """Number of equal parts that the pairs are divided into by their spread."""
@@ -28,6 +30,7 @@ TOLERANCE = 0.005
 """Loss of AUC up to which dimensions count as dispensable: half a point."""
 
 Columns = dict[str, list[float]]
+Key = TypeVar("Key")
 
 
 def uncertainty(
@@ -54,13 +57,12 @@ def scores_by_spread(embedding: Embedding, held_out: HeldOut, generator: np.rand
     """
     order, scores_of_pairs, spread = _by_spread(embedding, held_out, generator)
     truth = held_out.truth()
-    columns: Columns = {name: [] for name in ("tenth", "auc", "ap", "edge_share", "spread")}
-    for number, part in enumerate(np.array_split(order, PARTS), start=1):
-        if _has_both(truth[part]):
-            scores = link_scores(scores_of_pairs[part], truth[part])
-            row = (float(number), *scores, float(truth[part].mean()), float(spread[part].mean()))
-            _add_row(columns, row)
-    return columns
+    parts = {float(number): part for number, part in enumerate(np.array_split(order, PARTS), start=1)}
+    found = _scores(parts, scores_of_pairs, truth)
+    return _columns("tenth", found) | {
+        "edge_share": [float(truth[parts[tenth]].mean()) for tenth in found],
+        "spread": [float(spread[parts[tenth]].mean()) for tenth in found],
+    }
 
 
 def scores_without_most_uncertain(embedding: Embedding, held_out: HeldOut, generator: np.random.Generator) -> Columns:
@@ -85,11 +87,10 @@ def certainty_scores(embedding: Embedding, held_out: HeldOut, generator: np.rand
         "answers": -abs(embedding.probabilities(dissimilarities) - 0.5),
     }
     orders = {name: _certain_first(doubt, generator) for name, doubt in doubts.items()}
-    halves = {}
+    halves: dict[str, float] = {}
     for name, order in orders.items():
-        for kind, half in zip(("certain", "uncertain"), np.array_split(order, 2), strict=True):
-            if _has_both(truth[half]):
-                halves[f"{kind}_{name}"] = 1 - link_scores(-dissimilarities[half], truth[half]).auc
+        parts = dict(zip(("certain", "uncertain"), np.array_split(order, 2), strict=True))
+        halves |= {f"{kind}_{name}": 1 - each.auc for kind, each in _scores(parts, -dissimilarities, truth).items()}
     return {
         "without_least_certain": _without_last(orders["nodes"], -dissimilarities, truth),
         "without_least_certain_answers": _without_last(orders["answers"], -dissimilarities, truth),
@@ -101,12 +102,8 @@ def _without_last(
     order: npt.NDArray[np.int64], scores_of_pairs: npt.NDArray[np.float64], truth: npt.NDArray[np.bool_]
 ) -> Columns:
     """Return AUC and AP of the remaining pairs when the last 0, 10, ... 90 % of an order are left out."""
-    columns: Columns = {name: [] for name in ("left_out", "auc", "ap")}
-    for number in range(PARTS):
-        left = order[: round(len(order) * (1 - number / PARTS))]
-        if _has_both(truth[left]):
-            _add_row(columns, (number / PARTS, *link_scores(scores_of_pairs[left], truth[left])))
-    return columns
+    parts = {number / PARTS: order[: round(len(order) * (1 - number / PARTS))] for number in range(PARTS)}
+    return _columns("left_out", _scores(parts, scores_of_pairs, truth))
 
 
 def spread_correlations(embedding: Embedding, graph: Graph) -> dict[str, float]:
@@ -190,13 +187,16 @@ def _certain_first(doubt: npt.NDArray[np.floating], generator: np.random.Generat
     return np.asarray(shuffled[np.argsort(doubt[shuffled], kind="stable")])
 
 
-def _has_both(truth: npt.NDArray[np.bool_]) -> bool:
-    return bool(truth.any() and not truth.all())
+def _scores(
+    parts: Mapping[Key, npt.NDArray[np.int64]], scores_of_pairs: npt.NDArray[np.float64], truth: npt.NDArray[np.bool_]
+) -> dict[Key, LinkScores]:
+    """Return AUC and AP within each part of the pairs; a part without edges or without non-edges is left out."""
+    both = {key: part for key, part in parts.items() if truth[part].any() and not truth[part].all()}
+    return {key: link_scores(scores_of_pairs[part], truth[part]) for key, part in both.items()}
 
 
-def _add_row(columns: Columns, row: tuple[float, ...]) -> None:
-    for column, value in zip(columns.values(), row, strict=True):
-        column.append(value)
+def _columns(x: str, found: Mapping[float, LinkScores]) -> Columns:
+    return {x: list(found), "auc": [each.auc for each in found.values()], "ap": [each.ap for each in found.values()]}
 
 
 def _links(graph: Graph) -> sp.csr_array:

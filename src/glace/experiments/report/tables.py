@@ -139,7 +139,7 @@ _GIVEN = (
 )
 _INDUCTION = (
     "A share of the nodes was hidden from training together with all their edges. Their embeddings come from their "
-    "attributes alone; the scores say how well their edges are told from non-edges."
+    "attributes alone; the scores say how well their edges are ranked above non-edges."
 )
 _COMPARED = (
     "Ours, the paper's where it has numbers, and ours minus the paper's in percentage points; the best of a dataset "
