@@ -53,15 +53,6 @@ def set_threads(count: int) -> None:
         _start_pool(_threads.count)
 
 
-@numba.njit(parallel=True)  # type: ignore[untyped-decorator]
-def _start_pool(threads: int) -> int:
-    """Start the thread pool now: its first use resets OpenMP's thread count, which torch shares."""
-    total = 0
-    for thread in numba.prange(threads):
-        total += thread
-    return total
-
-
 def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     # Python's error model would check every division for zero, which prevents vectorization.
     options |= {"nogil": True, "error_model": "numpy"}
@@ -69,6 +60,15 @@ def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         return cast(Callable[..., Any], numba.njit(cache=True, **options)(function))
     except RuntimeError:  # no cache folder: a read-only installation without a home
         return cast(Callable[..., Any], numba.njit(**options)(function))
+
+
+@functools.partial(_jit, parallel=True)
+def _start_pool(threads: int) -> int:
+    """Start the thread pool now: its first use resets OpenMP's thread count, which torch shares."""
+    total = 0
+    for thread in numba.prange(threads):
+        total += thread
+    return total
 
 
 def _copy(function: Callable[..., Any], suffix: str) -> FunctionType:
