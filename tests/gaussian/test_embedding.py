@@ -1,17 +1,22 @@
 """The artefact and its files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glace.errors import FormatError, GlaceError, InputError
-from glace.gaussian.dissimilarity import Gaussian
+from glace.gaussian import embedding_file
+from glace.gaussian.dissimilarity import Gaussian, named
 from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.gaussian.embedding_file import read_embedding, write_embedding
+from glace.gaussian.search import wide
 from glace.ids import NodeIds
 
 FORMATS = ["parquet", "arrow", "npz"]
@@ -46,6 +51,42 @@ def test_round_trip_keeps_everything(tmp_path, ending, points, context, ids):
         assert before.context is not None
         np.testing.assert_array_equal(after.context.mean, before.context.mean)
     assert (after.dissimilarity, after.platt_scaling) == (before.dissimilarity, before.platt_scaling)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_certainties_are_written_and_read_back(tmp_path, ending):
+    write_embedding(certain(), tmp_path / f"e.{ending}")
+    found = read_embedding(tmp_path / f"e.{ending}").certainty
+    assert found is not None
+    assert found.tolist() == [0.0, 1.0, 0.5]
+
+
+def certain():
+    return replace(embedding(), certainty=np.array([0, 1, 0.5], np.float32))
+
+
+def test_certainties_go_with_their_nodes():
+    e = certain()
+    assert e[["c", "a"]].certainty.tolist() == [0.5, 0.0]
+    found = e.neighbors("a")
+    assert found.certainty.tolist() == [{"b": 1.0, "c": 0.5}[node] for node in found.id]
+    assert e.to_pandas()["certainty"].tolist() == [0.0, 1.0, 0.5]
+    assert e.to_arrow()["certainty"].to_pylist() == [0.0, 1.0, 0.5]
+    assert embedding().neighbors("a").certainty is None
+
+
+@pytest.mark.parametrize(
+    ("certainty", "message"),
+    [
+        ([0.5, 0.5], r"3 ids need as many certainties, not the shape \(2,\)"),
+        ([0.5, 0.5, 1.01], "certainties must be from 0 to 1"),
+        ([-0.01, 0.5, 1.0], "certainties must be from 0 to 1"),
+        ([0.5, np.nan, 1.0], "certainties must be from 0 to 1"),
+    ],
+)
+def test_certainties_that_are_none_are_refused(certainty, message):
+    with pytest.raises(InputError, match=message):
+        replace(embedding(), certainty=np.array(certainty, np.float32))
 
 
 def test_parquet_has_fixed_size_lists(tmp_path):
@@ -113,6 +154,55 @@ def test_neighbors_of_a_node_exclude_it():
     found = e.neighbors("b", k=9)
     assert sorted(found.id) == ["a", "c"]
     assert (np.diff(found.dissimilarity) >= 0).all()
+
+
+def test_only_the_allowed_nodes_are_answers():
+    e = embedding(tuple("abcdef"))
+    allowed = np.array([True, True, False, True, False, True])
+    assert sorted(e.neighbors("b", exclude=["f"], among=allowed).id) == ["a", "d"]
+    for wrong in (allowed[:3], allowed.astype(np.int64)):
+        with pytest.raises(InputError, match="among must be an array of 6 booleans, one per node"):
+            e.neighbors("b", among=wrong)
+
+
+def test_another_measure_has_neither_probabilities_nor_variance_terms():
+    e = embedding()
+    trained = [e.neighbors("a"), e.neighbors("a", measure="symmetric_kl")]
+    others = [e.neighbors("a", measure="kl"), e.neighbors("a", by="similarity")]
+    assert all(found.probability is not None and found.variance_term is not None for found in trained)
+    assert all(found.probability is None and found.variance_term is None for found in others)
+    pairs = np.array([[0, "abc".index(node)] for node in others[0].id])
+    forth = [named("kl").direct(wide(e.gaussian[a]), wide(e.gaussian[b])) for a, b in pairs]
+    np.testing.assert_allclose(others[0].dissimilarity, forth)
+    with pytest.raises(InputError, match="kl needs variances, but these are points; use the measure `dot`"):
+        embedding(points=True).neighbors("a", measure="kl")
+
+
+@pytest.mark.parametrize("context", [False, True])
+def test_the_variance_term_is_the_dissimilarity_of_equal_means(context):
+    e = embedding(context=context)
+    other = Gaussian(np.ones((3, 4), np.float32), e.context.variance) if e.context else None
+    equal = replace(e, mean=np.ones((3, 4), np.float32), context=other)
+    pairs = np.array([[0, 1], [2, 0], [1, 1]])
+    terms = e.variance_terms_at(pairs)
+    np.testing.assert_allclose(terms, equal.dissimilarities_at(pairs), rtol=1e-6)
+    assert (terms[:2] > 0).all()
+    assert (terms <= e.dissimilarities_at(pairs)).all()
+    assert embedding(points=True).variance_terms_at(pairs).tolist() == [0, 0, 0]
+
+
+def test_pairs_of_two_embeddings():
+    """New nodes are the sources, known ones the targets."""
+    e, new = embedding(), embedding(("x", "y"))
+    found = new.take(np.array([1, 0]))
+    np.testing.assert_array_equal(e.dissimilarities_at(np.array([[0, 2]]), found), new_to_old(new, e, 1, 2))
+    np.testing.assert_array_equal(
+        e.variance_terms_at(np.array([[0, 2]]), found), new_to_old(new._centered(), e._centered(), 1, 2)
+    )
+
+
+def new_to_old(new, old, source, target):
+    return [old.measure.direct(wide(new.gaussian[source]), wide(old.gaussian[target]))]
 
 
 def test_unknown_node_suggests_one():
@@ -187,6 +277,20 @@ def test_types_are_written_and_not_read_back(tmp_path, ending):
     after = read_embedding(path)
     np.testing.assert_array_equal(after.mean, before.mean)
     assert list(after.ids) == ["a", "b", "c"]
+    if ending == "npz":
+        assert np.load(path)["types"].tolist() == ["word", "", "meaning"]
+    else:
+        read = pa.parquet.read_table if ending == "parquet" else pa.feather.read_table
+        assert read(path)["type"].to_pylist() == ["word", None, "meaning"]
+
+
+def test_types_stand_beside_the_ids_of_a_csv(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedding_file, "ROWS", 2)  # several blocks
+    write_embedding(certain(), tmp_path / "e.csv", ["word", None, "meaning"])
+    table = pa.csv.read_csv(tmp_path / "e.csv")
+    assert table.column_names[:4] == ["id", "type", "certainty", "mean_0"]
+    assert [table[name].to_pylist() for name in ("id", "type")] == [["a", "b", "c"], ["word", "", "meaning"]]
+    assert table["certainty"].to_pylist() == [0.0, 1.0, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -146,3 +146,7 @@ def test_prepared_nodes_are_kept_only_if_they_are_few(monkeypatch):
     other = module.Targets(named("kl"), nodes)
     np.testing.assert_array_equal(other.nearest(nodes[:3], 4)[0], first[0])
     assert other._kept is None
+
+
+def test_the_error_bound_counts_in_rounding_units_of_float32():
+    assert np.finfo(np.float32).eps / 2 == module.ROUNDING

@@ -6,6 +6,7 @@ import stat
 import pytest
 
 from glace.errors import InputError
+from glace.storage import files
 from glace.storage.files import (
     check_folder_writable,
     check_writable,
@@ -121,6 +122,22 @@ def test_a_folder_appears_whole_and_replaces_one_of_its_kind(tmp_path):
         assert sorted(each.name for each in target.iterdir()) == sorted(["mark", content])
     assert stat.S_IMODE(target.stat().st_mode) == 0o777 & ~_umask()
     assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+def test_content_is_synced_before_the_rename_and_the_parent_after_it(tmp_path, monkeypatch):
+    """Otherwise a power cut could leave an empty file under the final name, or no file at all."""
+    synced = []
+    monkeypatch.setattr(files, "_sync", lambda path: synced.append((path.name, (tmp_path / "x").exists())))
+    with replacing(tmp_path / "x") as temporary:
+        temporary.write_text("whole")
+    assert synced == [(temporary.name, False), (tmp_path.name, True)]
+    (tmp_path / "x").unlink()
+    synced.clear()
+    write_folder(tmp_path / "x", "content")
+    *inside, folder, parent = synced
+    assert sorted(inside) == [("content", False), ("mark", False)]
+    assert folder[0].endswith(".part")
+    assert (folder[1], parent) == (False, (tmp_path.name, True))
 
 
 def test_a_failure_leaves_the_old_folder_and_nothing_else(tmp_path):
