@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import MEASURES, Gaussian
+from glace.gaussian.dissimilarity import MEASURES, Gaussian, named
 from glace.gaussian.embedding import Embedding
 from glace.ids import NodeIds
 
 pytest.importorskip("faiss", reason="approximate search needs faiss: pip install '.[search]'")
 
-from glace.queries.approximate import Index
+from glace.queries.approximate import Index, Space
 
 
 def clustered(measure="symmetric_kl", nodes=3000, context=False, random_state=0):
@@ -49,6 +49,25 @@ def test_nearly_all_of_the_nearest_are_found(measure, context):
     same = found == true
     np.testing.assert_allclose(values[same], far[same], rtol=1e-12)
     assert (np.diff(values, axis=1) >= 0).all()
+
+
+def test_the_nearest_point_of_a_dot_product_has_the_largest_product():
+    """One more dimension gives all targets the same length, and no query has any of it."""
+    rng = np.random.default_rng(0)
+    nodes, queries = (Gaussian(5 * rng.normal(size=(rows, 3)).astype(np.float32), None) for rows in (40, 6))
+    space = Space.of(named("dot"), nodes)
+    targets, asked = space.targets(nodes), space.queries(queries)
+    np.testing.assert_allclose(np.linalg.norm(targets, axis=1), space.length, rtol=1e-5)
+    distances = np.linalg.norm(asked[:, None] - targets[None, :], axis=2)
+    nearest = named("dot").direct(queries[:, None], nodes[None, :]).argmin(axis=1)
+    np.testing.assert_array_equal(distances.argmin(axis=1), nearest)
+
+
+def test_dimensions_count_by_their_precision_where_the_measure_divides_by_the_variance():
+    nodes = Gaussian(np.ones((2, 2), np.float32), np.array([[1, 0.5], [0.25, 0.125]], np.float32))
+    expected = {"kl": [2.5, 5], "symmetric_kl": [2.5, 5], "wasserstein2": [1, 1]}
+    for name, squares in expected.items():
+        np.testing.assert_allclose(Space.of(named(name), nodes).queries(nodes), [np.sqrt(squares)] * 2, rtol=1e-6)
 
 
 def test_more_candidates_find_more():

@@ -136,7 +136,7 @@ def test_many_runs_are_heard_of_as_one():
 
 # Real fits
 
-AUTO = small(max_steps=60, validate_every=10, **OPEN)
+AUTO = small(max_steps=30, validate_every=5, **OPEN)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ def stop_in_the_run(step, trials):
     return listen
 
 
-@pytest.mark.parametrize("stop", [1, 33])
+@pytest.mark.parametrize("stop", [1, 17])
 def test_a_run_goes_on_with_what_was_chosen(chosen, planted, tmp_path, stop):
     saved = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0}
     listener = stop_in_the_run(stop, len(chosen.selection_.trials))
@@ -211,7 +211,7 @@ def test_a_run_goes_on_with_what_was_chosen(chosen, planted, tmp_path, stop):
         planted, resume=True, listener=lambda progress: heard.append(progress.step), **saved
     )
     if stop > 1:
-        assert heard == list(range(stop, 61)), "nothing is tried again"
+        assert heard == list(range(stop, 31)), "nothing is tried again"
     assert resumed.selection_ == chosen.selection_
     assert digest(resumed, tmp_path / "resumed") == digest(chosen, tmp_path / "whole")
 

@@ -1,5 +1,6 @@
 """The loop: it learns, stops when it should, and says so when it cannot."""
 
+import json
 import os
 import subprocess
 import sys
@@ -115,10 +116,10 @@ def test_threads_are_put_back():
 
 
 SHARED_OPENMP = """
-import torch, glace
+import json, sys, torch, glace
 seen = set()
 graph = glace.datasets.planted(200, communities=4, attributes=60, words=8)
-model = glace.GLACE(dim=4, hidden=8, max_steps=3, n_jobs=2)
+model = glace.GLACE(**json.loads(sys.argv[1]))
 model.fit(graph, listener=lambda progress: seen.add(torch.get_num_threads()))
 assert seen == {2}, seen
 """
@@ -127,7 +128,8 @@ assert seen == {2}, seen
 def test_starting_the_kernels_pool_leaves_torch_its_threads():
     """Both share OpenMP, and the pool's first use sets the count for all: here to 4."""
     environment = {**os.environ, "NUMBA_NUM_THREADS": "4"}
-    subprocess.run([sys.executable, "-c", SHARED_OPENMP], env=environment, check=True)
+    options = json.dumps(small(dim=4, hidden=8, max_steps=3, n_jobs=2))
+    subprocess.run([sys.executable, "-c", SHARED_OPENMP, options], env=environment, check=True)
 
 
 def test_a_step_does_not_look_at_the_other_nodes(encoded_rows):
