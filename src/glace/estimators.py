@@ -1,7 +1,8 @@
 """Estimators in the manner of scikit-learn: thin shells around `train`, `update` and `FittedModel`."""
 
+import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
@@ -18,7 +19,7 @@ from glace.graph.split import HeldOut
 from glace.ids import NodeId
 from glace.metrics import link_scores
 from glace.model.network import AnyEncoder
-from glace.options import limits_of
+from glace.options import Limits, limits_of
 from glace.training.train import resolve_config, train
 from glace.training.update import update
 
@@ -43,20 +44,36 @@ def _estimator(method: str) -> Callable[[type[E]], type[E]]:
 
 def _parameters(estimator: "type[GLACE]") -> str:
     """Return the Parameters section of a docstring, from the declarations of the options."""
-    help_texts = {name: limits.help for stage in STAGES for name, limits in limits_of(stage).items()}
+    limits = {name: each for stage in STAGES for name, each in limits_of(stage).items()}
     lines = []
     for each in fields(estimator):
-        kind = getattr(each.type, "__name__", each.type)
-        lines += [f"    {each.name} : {kind}, default={each.default!r}", f"        {help_texts[each.name]}"]
+        text = limits[each.name].help + (_ENCODER_HELP if each.name == "encoder" else "")
+        lines += [f"    {each.name} : {_type_text(limits[each.name], each)}, default={each.default!r}"]
+        lines += textwrap.wrap(text, 112, initial_indent=" " * 8, subsequent_indent=" " * 8, break_on_hyphens=False)
     return "\n".join(["", "    Parameters", "    ----------", *lines, ""])
+
+
+_ENCODER_HELP = (
+    " Or an object such as `glace.MLP(layers=[64, 48])`, a `torch.nn.Module`, or a dict of these by node type."
+)
+
+
+def _type_text(limits: Limits, each: "Field[object]") -> str:
+    """Return the type of an option as numpydoc writes it, such as "{'first', 'second', 'both'}"."""
+    if each.name == "encoder":
+        return "str, MLP, Image, Identity, torch.nn.Module or dict"
+    choices = f"{{{', '.join(map(repr, limits.choices))}}}" if limits.choices else ""
+    names = [] if limits.kind is str else [limits.kind.__name__]
+    return " or ".join([*names, *filter(None, [choices]), *(["None"] if limits.optional else [])])
 
 
 @dataclass(repr=False, eq=False)
 class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """One Gaussian per node of an attributed graph: a mean and a diagonal variance.
 
-    The Gaussian is computed from a node's attributes and, by default, those of its neighbours, so that new nodes can
-    be embedded too.
+    The Gaussian is computed from a node's attributes and, if that helps, those of its neighbours, so that new nodes can
+    be embedded too. The options whose value is "auto" are selected for each graph by short trials on held-out edges.
+    `fit` takes a `Graph`; make one with `glace.from_tables`, `glace.read_tables` or `glace.from_arrays`.
 
     Attributes
     ----------
@@ -82,6 +99,10 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     >>> estimator = glace.GLACE(dim=8, hidden=32, max_steps=50).fit(graph)
     >>> estimator.embedding_.mean.shape
     (200, 8)
+    >>> len(estimator.embedding_.neighbors(0, k=5))
+    5
+    >>> estimator.transform(graph.attributes[:2]).variance.shape  # of new nodes, from their attributes
+    (2, 8)
     """
 
     dim: int = ModelConfig.dim
@@ -151,9 +172,10 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         graph : Graph
             The graph to train on.
         validation : HeldOut, optional
-            Pairs of node positions for early stopping; by default some edges are held out.
+            Held-out edges and non-edges for early stopping, as `glace.hold_out` returns them; they must not be edges of
+            `graph`. By default a fraction of the edges is held out.
         listener : callable, optional
-            Called with a `Progress` after every step.
+            Called after every step with a `Progress`: step, fraction done, loss, validation AUC and others.
         checkpoint : str or Path, optional
             File to which the state of the run is written from time to time.
         checkpoint_seconds : float

@@ -18,12 +18,14 @@ Bits = TypeVar("Bits", np.uint64, npt.NDArray[np.uint64])
 
 @dataclass(frozen=True)
 class Streams:
-    """The random streams of one seed.
+    """Random number generators that depend only on a seed, a purpose and an item.
+
+    What is drawn for one purpose does not change what is drawn for another, in whatever order.
 
     Parameters
     ----------
-    seed
-        A whole number of at least 0.
+    seed : int
+        At least 0.
 
     Examples
     --------
@@ -40,14 +42,14 @@ class Streams:
             raise InputError(f"must be a whole number of at least 0, not {self.seed!r}", option="seed")
 
     def numpy(self, purpose: str, item: int = 0) -> np.random.Generator:
-        """Return a new generator.
+        """Return a new generator for a purpose.
 
         Parameters
         ----------
         purpose
             What the numbers are for, such as "negatives".
         item
-            The number of the use, such as the step.
+            The number of the draw, such as the training step.
 
         Returns
         -------

@@ -84,6 +84,10 @@ class FittedModel:
     FittedModel(glace, 200 Gaussians of 8 dimensions, symmetric_kl)
     >>> fitted.transform(graph.attributes[:2]).mean.shape
     (2, 8)
+    >>> fitted.neighbors(0, k=3)
+    Neighbors(3 rows: ...)
+    >>> fitted.links(k=3)
+    Links(3 rows: source, target, dissimilarity, probability, certainty)
     """
 
     method: str
@@ -254,7 +258,7 @@ class FittedModel:
         Returns
         -------
         Neighbors
-            Columns of ids and dissimilarities, nearest first.
+            Columns such as `id`, `dissimilarity` and `probability`, nearest first; `to_pandas()` makes a data frame.
         """
         return neighbors(
             self.embedding,
@@ -315,7 +319,8 @@ class FittedModel:
         Returns
         -------
         Links
-            Columns of sources, targets, dissimilarities and probabilities, most probable first.
+            Columns `source`, `target`, `dissimilarity`, `probability` and others, most probable first; `to_pandas()`
+            makes a data frame.
         """
         graph = self.graph if known is None else known
         return links(self.embedding, graph, node, k, node_type=node_type, approximate=approximate, progress=progress)
@@ -395,7 +400,16 @@ def load_embedding(path: str | Path) -> Embedding:
     Returns
     -------
     Embedding
-        The Gaussians of the training nodes.
+        The Gaussians of the nodes.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, is neither, or has another format version.
+
+    Examples
+    --------
+    See `write_embedding`.
     """
     return load_with_graph(path)[0]
 

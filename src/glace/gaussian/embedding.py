@@ -217,7 +217,8 @@ class Embedding:
         Returns
         -------
         Neighbors
-            At most k rows, most similar first.
+            At most k rows, most similar first, with columns such as `id`, `dissimilarity` and `probability`;
+            `to_pandas()` makes a data frame.
         """
         position = self.ids.position(node)
         excluded = [position, *self.ids.positions(list(exclude)).tolist()]

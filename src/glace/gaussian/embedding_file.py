@@ -38,12 +38,22 @@ def write_embedding(
     path : str or Path
         The file; its ending selects the format. A file that exists is replaced.
     types : iterable of str or None, optional
-        Node types, written beside the ids for other programs; `read_embedding` ignores them.
+        Node types, written beside the ids for other programs; `glace.load_embedding` ignores them.
 
     Raises
     ------
     InputError
         If the ending is unknown, the file cannot be written, or the types do not fit the nodes.
+
+    Examples
+    --------
+    >>> import glace, tempfile
+    >>> graph = glace.datasets.planted(200, communities=4, attributes=80, words=8)
+    >>> embedding = glace.train(graph, {"dim": 8, "hidden": 32, "max_steps": 5}).embedding
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     glace.write_embedding(embedding, f"{folder}/nodes.parquet")
+    ...     glace.load_embedding(f"{folder}/nodes.parquet")
+    Embedding(200 Gaussians with 8 dimensions, symmetric_kl)
     """
     check_ending(path)
     checked = _checked_types(types, len(embedding))

@@ -35,21 +35,21 @@ def from_arrays(
 
     Parameters
     ----------
-    edges
-        (E, 2) integer node numbers, source and target, or a square scipy sparse adjacency whose data are the weights.
+    edges : array of int, shape (E, 2), or scipy sparse array
+        Node numbers of source and target, from 0; or a square scipy sparse adjacency whose data are the weights.
         The weights of repeated edges are added and self-loops are dropped; `Graph.cleaning_report` counts both.
-    attributes
-        (n, D) matrix, dense or scipy sparse; or a dict of one such matrix per node type, whose rows belong to the nodes
+    attributes : array or scipy sparse array, shape (n, D), or dict of these, optional
+        One row per node; or a dict of one such matrix per node type, whose rows belong to the nodes
         of the type in their order. Types that are not in the dict have no attributes.
-    weights
-        (E,) weights above 0; 1 by default.
-    ids
+    weights : array of float, shape (E,), optional
+        Weights above 0; 1 by default.
+    ids : sequence of str or int, optional
         One string or integer per node; 0 to n - 1 by default.
-    labels
+    labels : sequence of str or int, optional
         One class per node; None, NaN or "" for none.
-    node_types
+    node_types : sequence of str, optional
         One node type per node.
-    directed
+    directed : bool, default False
         Whether edges have a direction. If not, an edge listed in both directions is one edge of the larger weight.
 
     Returns

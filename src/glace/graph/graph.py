@@ -285,26 +285,26 @@ class Mapped:
 class Graph:
     """An immutable graph of n nodes with attributes, ids, labels and node types.
 
-    Make one with `from_arrays`, `from_tables`, `read_tables`, `from_networkx`, `from_pyg` or `datasets.load`.
+    Make one with `glace.from_arrays`, `from_tables`, `read_tables`, `from_networkx`, `from_pyg` or `datasets.load`.
 
     Parameters
     ----------
-    adjacency
-        (n, n) CSR of float32 weights above 0, sorted, without self-loops; an undirected edge is stored in both
+    adjacency : csr_array of float32, shape (n, n)
+        Weights above 0, sorted, without self-loops; an undirected edge is stored in both
         directions.
-    node_attributes
+    node_attributes : NodeAttributes
         Attributes of the T >= 1 node types; `attributes` is the matrix of a graph with one type.
-    ids
+    ids : NodeIds
         The id of each node, a string or an integer.
-    directed
+    directed : bool
         Whether edges have a direction.
-    labels
+    labels : Categories, optional
         The class of each node, if known.
-    node_types
+    node_types : Categories, optional
         The type of each node, if nodes have types; types may share the columns of one attribute matrix.
-    cleaning_report
+    cleaning_report : CleaningReport
         What was found and treated while the graph was made from data.
-    mapped
+    mapped : Mapped, optional
         Set if the arrays are mapped from files; whatever needs all of them then works in blocks.
 
     Examples
@@ -510,7 +510,7 @@ class Graph:
         Parameters
         ----------
         name
-            The label; one that no node can have raises InputError.
+            The label; InputError if the graph does not have it.
 
         Returns
         -------
@@ -525,7 +525,7 @@ class Graph:
         Parameters
         ----------
         name
-            The node type; one that no node can have raises InputError.
+            The node type; InputError if the graph does not have it.
 
         Returns
         -------

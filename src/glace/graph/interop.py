@@ -47,14 +47,14 @@ def from_networkx(
 
     Parameters
     ----------
-    graph
+    graph : networkx.Graph
         Directed if its class is. Node ids must be all strings or all integers. The weights of parallel edges of a
         multigraph are added.
-    attributes
+    attributes : str, optional
         Name of the node attribute that holds the node's vector; None for a graph without attributes.
-    weight
+    weight : str or None, default "weight"
         Name of the edge attribute that holds the weight; an edge without it has weight 1.
-    label
+    label : str, optional
         Name of the node attribute that holds the node's class.
 
     Returns
@@ -93,12 +93,12 @@ def from_pyg(data: PyGData | PyGHeteroData, *, directed: bool = False) -> Graph:
 
     Parameters
     ----------
-    data
+    data : torch_geometric.data.Data or HeteroData
         A `Data` or a `HeteroData`. `x`, dense or sparse, gives the attributes, `y` the classes (a negative one means
         no label), `edge_weight` or an `edge_attr` of one column the weights. Each node type of a `HeteroData` keeps its
         own attributes; its nodes get the ids TYPE:ROW and, if several types have `y`, the labels TYPE:CLASS. Its
         relation types are merged: the weights of edges that join the same two nodes are added.
-    directed
+    directed : bool, default False
         Whether edges have a direction. If not, an edge listed in both directions is one edge.
 
     Returns

@@ -73,13 +73,13 @@ def hold_out(
 
     Parameters
     ----------
-    graph
+    graph : Graph
         The graph to split.
-    fraction
+    fraction : float
         Fraction of the unordered pairs to hold out, above 0 and below 1.
-    generator
-        Source of random numbers.
-    max_edges
+    generator : numpy.random.Generator
+        Source of random numbers, such as ``np.random.default_rng(0)``.
+    max_edges : int, optional
         Upper limit of unordered pairs to hold out.
 
     Returns

@@ -55,6 +55,7 @@ def read_npz(path: str | Path, *, directed: bool = False, max_bytes: int = MAX_B
     Returns
     -------
     Graph
+        The graph, with its attributes and labels if the file has them.
 
     Raises
     ------

@@ -140,11 +140,12 @@ def read_graph(path: FilePath, *, directed: bool = False) -> Graph:
     path : path
         An .npz file, a table of edges for a graph without attributes, or a graph folder, which is memory-mapped.
     directed : bool, default False
-        Whether edges have a direction. A graph folder knows that itself.
+        Whether edges have a direction. Leave it out for a graph folder, which states it.
 
     Returns
     -------
     Graph
+        The graph, with its attributes and labels if the file has them.
 
     Raises
     ------

@@ -53,15 +53,15 @@ def train(
     config : Config or mapping, optional
         The configuration, or the options that differ from the defaults of the method. Options that are `auto` are
         selected by short trials first.
-    method : {"glace", "glace-published", "lace", "line"}
+    method : {"glace", "glace-published", "lace", "line"}, default "glace"
         What to train; see `GLACE`, `PublishedGLACE`, `LACE` and `LINE`.
     encoder : encoder specification, torch.nn.Module, str, or dict of these by node type, optional
         The encoder; that of the configuration by default.
     validation : HeldOut, optional
-        Pairs of node positions that are not edges of the graph, for early stopping and selection. By default a
-        fraction of the graph's edges is held out.
+        Held-out edges and non-edges for early stopping and selection, as `hold_out` returns them; they must not be
+        edges of `graph`. By default a fraction of the edges is held out.
     listener : callable, optional
-        Called with a `Progress` after every step.
+        Called after every step with a `Progress`: step, fraction done, loss, validation AUC and others.
     checkpoint : str or Path, optional
         File to which the state of the run is written from time to time.
     checkpoint_seconds : float
