@@ -131,7 +131,10 @@ ATTRIBUTE_ROWS = [
     ("node 14,1,nan,3,4,5", r"nodes\.csv, row 4: (column 'b' is nan, not a finite|no value in column 'b')"),
     ("node 14,1,2,inf,4,5", r"nodes\.csv, row 4: column 'c' is inf, not a finite 32-bit number"),
     ("node 14,1,2,1e300,4,5", r"nodes\.csv, row 4: column 'c' is 1e\+300, not a finite 32-bit number"),
-    ("node 14,1,2,3,tall,5", r"nodes\.csv: attributes must be numbers, but .*'d'.*'tall' in row 4.*drop it"),
+    (
+        "node 14,1,2,3,tall,5",
+        r"nodes\.csv: attributes must be numbers, but .*'d'.*'tall' in row 4.*; correct it.*--column d=category",
+    ),
     ("node 14,1,2,3,,5", r"nodes\.csv, row 4: no value in column 'd'; fill it in"),
     ("node 00,1,2,3,4,5", r"nodes\.csv, row 4: id 'node 00' is also in row 2; give a node one row"),
 ]
@@ -464,7 +467,7 @@ NUMBERS = [
 WORDS = [
     (["--proximity", "third"], r"--proximity must be 'first', 'second' or 'both', not 'third'"),
     (["--dissimilarity", "l2"], r"--dissimilarity must be 'kl', .* not 'l2'"),
-    (["--dissimilarity", "dot"], r"dissimilarity 'dot' does not fit Gaussians; choose kl, symmetric_kl or"),
+    (["--dissimilarity", "dot"], r"dissimilarity 'dot' does not fit Gaussians; choose kl, symmetric_kl"),
     (["--method", "lace", "--dissimilarity", "kl"], r"dissimilarity 'kl' does not fit points .*choose dot"),
     (["--method", "foo"], r"method must be one of attributes, .*, glace, not 'foo'"),
     (["--lr-schedule", "x"], r"--lr-schedule must be 'cosine' or 'constant', not 'x'"),

@@ -173,7 +173,10 @@ def test_any_table_gives_finite_attributes_or_an_input_error(columns, kinds):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"town": "category"}, "attributes must be numbers, but column 'wares' holds .*'fresh bread' in row 1.*=text"),
+        (
+            {"town": "category"},
+            "column 'wares' holds .*'fresh bread' in row 1.*; correct it, .*columns={'wares': 'category'}",
+        ),
         ({"colour": "text"}, "'colour' is not a column of attributes; those are 'price', 'town'"),
         ({"id": "category"}, "'id' is not a column of attributes"),
         ({"town": "word"}, "column 'town' cannot be 'word'; kinds: number, category, text, sentence, drop"),
@@ -235,7 +238,7 @@ def test_new_tables_that_do_not_fit_are_refused():
 
 def test_a_column_without_a_kind_tells_how_to_say_it():
     with pytest.raises(
-        InputError, match=r"columns=\{'town': 'text'\} or 'category' \(--column town=text, of a type TYPE:town=text\)"
+        InputError, match=r"as category, text or drop, .*with node types by its type \(columns=\{'town': 'category'\}\)"
     ):
         glace.from_tables(EDGES, SHOPS[["id", "town"]])
 

@@ -138,7 +138,7 @@ NODE_FILE = "id,x\na,1\nb,2\nc,3\n"
         (b"source,target\na,b\n\nb,\xff\n", "e.csv, row 4: the text is not UTF-8.* in column 'target'"),
         (b"source,t\xffrget\na,b\n", "e.csv, row 1: the text is not UTF-8"),
         ("source;target\na;b\n", "e.csv: ';' seems to separate the columns"),
-        ("source\na\n", "e.csv: edges need two columns"),
+        ("source\na\n", "e.csv: edges need two columns.*separated by commas in .csv"),
         ("\n\n", "e.csv cannot be read: .*[Ee]mpty"),
         ('source,target\na,b\n\na,"b\nb,c\n', "e.csv, row 4: a quote is opened but never closed"),
     ],

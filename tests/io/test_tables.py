@@ -164,9 +164,13 @@ def nodes(**columns):
         (edges(), nodes(x=[1, None, 2]), "attributes, row 2: no value in column 'x'"),
         (edges(), nodes(x=[1.0, 2.0, float("inf")]), "attributes, row 3: column 'x' is inf"),
         (edges(), nodes(x=[1.0, 1e60, 2.0]), r"attributes, row 2: column 'x' is 1e\+60, not a finite 32-bit"),
-        (edges(), nodes(x=["1", "z", "2"]), r"column 'x' holds string \('z' in row 2\); .* as texts"),
-        (edges(), nodes(x=["1", "2", None]), "column 'x' holds string; drop it"),
-        (edges(), nodes(x=[b"1", b"2", b"3"]), "column 'x' holds binary; drop it"),
+        (
+            edges(),
+            nodes(x=["1", "z", "2"]),
+            r"column 'x' holds string \('z' in row 2\); correct it, .*columns={'x': 'category'}",
+        ),
+        (edges(), nodes(x=["1", "2", None]), "column 'x' holds string; correct it"),
+        (edges(), nodes(x=[b"1", b"2", b"3"]), "column 'x' holds binary; correct it"),
         (
             edges(),
             nodes(id=["a", "b", "q"]),

@@ -168,6 +168,8 @@ def _text(problem: Exception) -> str:
 
 def as_option(name: str, *value: object) -> str:
     """The command line's spelling of an option: `--n-jobs`, with a value `--n-jobs 2`; True and False are flags."""
+    if name == "columns" and value and isinstance(value[0], dict):
+        return " ".join(f"--column {column}={kind}" for column, kind in value[0].items())
     words = name.replace("_", "-")
     dashes = "-" if len(words) == 1 else "--"
     if value in ((True,), (False,)) and isinstance(value[0], bool):

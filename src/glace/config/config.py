@@ -370,7 +370,7 @@ class ModelConfig(Configuration):
         fitting = GAUSSIAN_DISSIMILARITIES if gaussian else POINT_DISSIMILARITIES
         if self.dissimilarity not in fitting:
             kind = "Gaussians" if gaussian else "points (LACE)"
-            raise InputError(f"dissimilarity {self.dissimilarity!r} does not fit {kind}; choose {' or '.join(fitting)}")
+            raise InputError(f"dissimilarity {self.dissimilarity!r} does not fit {kind}; choose {', '.join(fitting)}")
         return self.dissimilarity
 
 

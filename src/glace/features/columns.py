@@ -194,8 +194,9 @@ def _check_number(column: ArrowColumn, name: str, where: RowLocator) -> None:
     if not (is_number(column.type) or pa.types.is_null(column.type)):
         raise InputError(
             f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
-            f"{_example(column, where)}; drop it, or say what it is: columns={{{name!r}: 'text'}} or 'category' "
-            f"(--column {name}=text, of a type TYPE:{name}=text); a table of nothing but texts can be given as texts"
+            f"{_example(column, where)}; correct it, or declare the column as category, text or drop, in a graph "
+            "with node types by its type",
+            hint=("columns", {name: "category"}),
         )
 
 
@@ -314,7 +315,10 @@ def edge_columns(names: Sequence[str], where: RowLocator) -> list[str]:
         return [name for name in ("source", "target", "weight") if name in names]
     shown = ", ".join(repr(name) for name in names)
     if len(names) < 2:
-        raise InputError(f"{where.name}: edges need two columns, source and target, but there is {shown or 'none'}")
+        raise InputError(
+            f"{where.name}: edges need two columns, source and target, but there is {shown or 'none'}; "
+            "columns are separated by commas in .csv files and by tabs in .tsv and .txt files"
+        )
     if len(names) > 3:
         raise InputError(
             f"{where.name}: {len(names)} columns ({shown}), and it is not clear which are the edges; "
