@@ -22,6 +22,7 @@ from glace.storage.archive import read_arrays
 from glace.storage.files import existing
 
 SPLIT_MEMBERS = ("train_edges", "val_edges", "val_ground_truth", "test_edges", "test_ground_truth")
+NOT_AN_EDGE = "not an edge of the graph; is the split one of this graph?"
 
 Numbers = npt.NDArray[np.integer]
 
@@ -82,8 +83,7 @@ def split_edges(
 def _needed(pairs: Pairs, size: int) -> npt.NDArray[np.bool_]:
     """Return which pairs (P,) are the first pair of at least one of their two nodes."""
     first = np.full(size, len(pairs))
-    for side in (0, 1):
-        np.minimum.at(first, pairs[:, side], np.arange(len(pairs)))
+    np.minimum.at(first, pairs, np.arange(len(pairs))[:, None])
     needed = np.zeros(len(pairs) + 1, dtype=bool)
     needed[first] = True
     return needed[:-1]
@@ -110,7 +110,7 @@ def given_split(graph: Graph, path: str | Path) -> Split:
     members = read_arrays(source, SPLIT_MEMBERS)
     try:
         train = _pairs(members, "train_edges", graph)
-        _check_edges(graph, train, "train_edges", np.ones(len(train), dtype=bool))
+        _refuse(~graph.has_edges(train), train, "train_edges", NOT_AN_EDGE)
         return Split(_with_only(graph, train), *(_held_out(graph, members, part) for part in ("val", "test")))
     except (InputError, FormatError) as problem:
         raise type(problem)(f"{source.name}: {problem}") from problem
@@ -124,7 +124,7 @@ def _held_out(graph: Graph, members: Mapping[str, Numbers], part: str) -> HeldOu
     _refuse(~np.isin(truth, (0, 1)), truth, name, "expected 1 for an edge and 0 for a non-edge")
     if not (truth == 1).any() or not (truth == 0).any():
         raise InputError(f"{name} must contain both 1 and 0, edges and non-edges")
-    _check_edges(graph, pairs, f"{part}_edges", truth == 1)
+    _refuse((truth == 1) & ~graph.has_edges(pairs), pairs, f"{part}_edges", NOT_AN_EDGE)
     return HeldOut(pairs[truth == 1], pairs[truth == 0])
 
 
@@ -144,12 +144,6 @@ def _pairs(members: Mapping[str, Numbers], name: str, graph: Graph) -> Pairs:
     _refuse(outside, pairs, name, f"expected node numbers from 0 to {graph.num_nodes - 1:,}")
     _refuse(pairs[:, 0] == pairs[:, 1], pairs, name, "expected two different nodes")
     return pairs.astype(np.int64)
-
-
-def _check_edges(graph: Graph, pairs: Pairs, name: str, listed: npt.NDArray[np.bool_]) -> None:
-    """Raise unless the pairs that are `listed` (P,) as edges are edges of the graph."""
-    strange = listed & ~graph.has_edges(pairs)
-    _refuse(strange, pairs, name, "not an edge of the graph; is the split one of this graph?")
 
 
 def _refuse(bad: npt.NDArray[np.bool_], rows: Numbers, name: str, problem: str) -> None:

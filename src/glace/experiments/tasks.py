@@ -195,8 +195,7 @@ def check(wanted: Evaluation) -> Method:
             "the random state is that of the evaluation, split included; give it there, not among the options"
         )
     method = make(wanted.method, wanted.options or {})
-    reason = unsupported(wanted.task, wanted.method)
-    if reason:
+    if reason := unsupported(wanted.task, wanted.method):
         raise InputError(reason)
     Streams(wanted.seed)
     return method

@@ -63,14 +63,11 @@ class HopBatch:
 
     def triplets(self) -> Triplets:
         """Return a triplet for every anchor and every pair of its non-empty hop sets."""
-        pairs = [_ranked(self, closer, further) for further in range(self.nodes.shape[1]) for closer in range(further)]
-        return Triplets(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
-
-
-def _ranked(batch: HopBatch, closer: int, further: int) -> Triplets:
-    both = (batch.nodes[:, closer] >= 0) & (batch.nodes[:, further] >= 0)
-    weight = batch.sizes[both, closer] * batch.sizes[both, further]
-    return Triplets(batch.anchors[both], batch.nodes[both, closer], batch.nodes[both, further], weight)
+        second, first = np.tril_indices(self.nodes.shape[1], -1)
+        pair, row = np.nonzero(((self.nodes[:, first] >= 0) & (self.nodes[:, second] >= 0)).T)
+        closer, further = (row, first[pair]), (row, second[pair])
+        weight = self.sizes[closer] * self.sizes[further]
+        return Triplets(self.anchors[row], self.nodes[closer], self.nodes[further], weight)
 
 
 class HopSampler:

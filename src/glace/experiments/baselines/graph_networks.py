@@ -156,9 +156,8 @@ class AutoEncoder(GraphNetwork):
         edges = upper_pairs(view.adjacency)
         others = non_edges(view.adjacency, len(edges), self.streams.numpy("negatives", step))
         # The model's own recon_loss has log(sigmoid + 1e-15), which loses the gradient of very wrong pairs.
-        log_likelihood = (
-            functional.logsigmoid(products(z, edges)).sum() + functional.logsigmoid(-products(z, others)).sum()
-        )
+        log_likelihood = functional.logsigmoid(products(z, edges)).sum()
+        log_likelihood = log_likelihood + functional.logsigmoid(-products(z, others)).sum()
         loss: Tensor = self.model.kl_loss() / view.size - log_likelihood / len(edges)
         return loss
 
@@ -196,13 +195,10 @@ def propagation(adjacency: sp.csr_array) -> Tensor:
     scaled = sp.csr_array(scale @ looped @ scale)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(scaled.indptr.astype(np.int64)),
-            torch.from_numpy(scaled.indices.astype(np.int64)),
-            torch.from_numpy(scaled.data.astype(np.float32)),
-            size=scaled.shape,
-            check_invariants=True,  # torch warns unless this is given
-        )
+        indptr, indices = (torch.from_numpy(each.astype(np.int64)) for each in (scaled.indptr, scaled.indices))
+        values = torch.from_numpy(scaled.data.astype(np.float32))
+        # torch warns unless check_invariants is given.
+        return torch.sparse_csr_tensor(indptr, indices, values, size=scaled.shape, check_invariants=True)
 
 
 def upper_pairs(adjacency: sp.csr_array) -> npt.NDArray[np.int64]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +16,14 @@ from glace.queries.layout import layout
 from glace.rng import Streams
 from glace.sparse import Matrix
 
-
-class Labelled(NamedTuple):
-    """Positions of the labelled `nodes` (m,), ascending, and their class `codes` (m,)."""
-
-    nodes: npt.NDArray[np.int64]
-    codes: npt.NDArray[np.int32]
+Codes = npt.NDArray[np.int32]
 
 
-def labelled(labels: Categories | None, count: int) -> Labelled:
-    """Return the labelled nodes of a graph with `count` nodes; raises unless there are at least two classes."""
+def labelled(labels: Categories | None, count: int) -> tuple[npt.NDArray[np.int64], Codes]:
+    """Return the numbers (m,) of the labelled ones of `count` nodes, ascending, and their class codes (m,).
+
+    Raises unless there are at least two classes.
+    """
     if labels is None:
         raise InputError("the task needs labels, but the graph has none; choose link-prediction or induction")
     if len(labels) != count:
@@ -34,7 +32,7 @@ def labelled(labels: Categories | None, count: int) -> Labelled:
     classes = len(np.unique(labels.codes[nodes]))
     if classes < 2:
         raise InputError(f"the labels name {classes} classes; at least 2 are needed to tell them apart")
-    return Labelled(nodes, labels.codes[nodes])
+    return nodes, labels.codes[nodes]
 
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -49,10 +47,6 @@ MOST_TO_CHOOSE_BY = 2000
 """Most labels used to choose C: C stands for a prior, which does not depend on the number of labels."""
 
 _SOLVER: dict[str, Any] = {"tol": 1e-3, "max_iter": 1000}
-
-Features: TypeAlias = Matrix
-"""(n, width) numbers."""
-Codes = npt.NDArray[np.int32]
 
 SPARSE_BELOW = 0.2
 """Share of non-zero numbers below which sparse features are faster than dense ones."""
@@ -77,7 +71,7 @@ class ClassScores:
 
 
 def node_classification(
-    features: Embedding | Features,
+    features: Embedding | Matrix,
     labels: Categories | None,
     streams: Streams,
     shares: Sequence[float] = SHARES,
@@ -107,7 +101,7 @@ def node_classification(
     return ClassScores(ascending, micro, macro)
 
 
-def features_of(embedding: Embedding) -> Features:
+def features_of(embedding: Embedding) -> Matrix:
     """Return the means (n, L) of points, or means and log-variances (n, 2L) of Gaussians, with equal weight.
 
     Points that are mostly zeros, such as raw attributes, become sparse, which is faster.
@@ -122,7 +116,7 @@ def features_of(embedding: Embedding) -> Features:
     return np.hstack([scaled(embedding.mean), scaled(np.log(embedding.variance))])
 
 
-def scaled(features: Features) -> Features:
+def scaled(features: Matrix) -> Matrix:
     """Return rows of root mean square length `LENGTH`, float32.
 
     Dense features are centred and share one scale: a scale per column would amplify uninformative columns. Sparse
@@ -152,7 +146,7 @@ def _checked_shares(shares: Sequence[float], codes: Codes) -> tuple[float, ...]:
 
 
 def _trial(
-    rows: Features, codes: Codes, generator: np.random.Generator, shares: Sequence[float]
+    rows: Matrix, codes: Codes, generator: np.random.Generator, shares: Sequence[float]
 ) -> list[tuple[float, float]]:
     """Return micro and macro F1 for each share, ascending; each fit starts from the weights of the previous one."""
     from sklearn.linear_model import LogisticRegression
@@ -182,7 +176,7 @@ def stratified_order(codes: Codes, generator: np.random.Generator) -> npt.NDArra
     return np.asarray(shuffled[np.argsort(place, kind="stable")])
 
 
-def choose_strength(rows: Features, codes: Codes) -> float:
+def choose_strength(rows: Matrix, codes: Codes) -> float:
     """Return the C of the best mean accuracy over the folds, the smallest of equals; every third row is one fold."""
     from sklearn.linear_model import LogisticRegressionCV
 

@@ -154,12 +154,9 @@ def dropped_dimensions(embedding: Embedding, held_out: HeldOut, generator: np.ra
 
 def droppable_shares(curves: Columns) -> dict[str, float]:
     """Return the largest fraction up to which each curve of `dropped_dimensions` loses at most half a point."""
-    shares = curves["dropped"]
-    return {
-        name: max(share for share, kept in zip(shares, _kept_so_far(curve), strict=True) if kept)
-        for name, curve in curves.items()
-        if name != "dropped"
-    }
+    dropped = curves["dropped"]
+    near = {name: np.array(curve) >= curve[0] - TOLERANCE for name, curve in curves.items() if name != "dropped"}
+    return {name: dropped[np.logical_and.accumulate(each).sum() - 1] for name, each in near.items()}
 
 
 def rank_correlation(first: npt.NDArray[np.number], second: npt.NDArray[np.number]) -> float:
@@ -201,9 +198,7 @@ def _columns(x: str, found: Mapping[float, LinkScores]) -> Columns:
 
 def _links(graph: Graph) -> sp.csr_array:
     """Return (n, n) with 1 where an edge joins two nodes in either direction."""
-    either = sp.csr_array(graph.adjacency + graph.adjacency.T)
-    either.data = np.ones(either.nnz)
-    return either
+    return sp.csr_array(graph.neighborhoods() != 0, dtype=np.float64)
 
 
 def _class_counts(links: sp.csr_array, labels: Categories) -> dict[str, npt.NDArray[np.float64]]:
@@ -242,7 +237,3 @@ def _auc_after(
     """Return the AUC after the first `count` dimensions of an order are dropped, for each count."""
     left = contributions[:, order[::-1]].cumsum(axis=1)[:, ::-1]
     return [link_scores(-left[:, count], truth).auc for count in counts]
-
-
-def _kept_so_far(curve: list[float]) -> npt.NDArray[np.bool_]:
-    return np.logical_and.accumulate(np.array(curve) >= curve[0] - TOLERANCE)

@@ -149,9 +149,8 @@ def _training_curves(runs: Sequence[Run]) -> Picture:
         for dataset, group in by_dataset(runs).items()
     }
     seconds = [x for lines in panels.values() for line in lines for x, _ in line.points]
-    png = draw_lines(
-        panels, "seconds", "validation AUC", log_x=max(seconds, default=0) > _WIDE * min(seconds, default=0)
-    )
+    is_wide = max(seconds, default=0) > _WIDE * min(seconds, default=0)
+    png = draw_lines(panels, "seconds", "validation AUC", log_x=is_wide)
     return Picture("convergence", png, "Validation AUC against seconds of training.")
 
 
@@ -229,12 +228,12 @@ _UNCERTAINTY_GUIDE = (
     "The spread of a node is the mean logarithm of its variances; the spread of a pair is the mean of its two nodes. "
     "Curves are means over seeds."
 )
-# Field of the record, its x, the label of x, title and guide of the picture.
+_X_LABELS = {"tenth": "tenth of the pairs", "left_out": "left out (share)"}
+# Field of the record, its x, title and guide of the picture.
 _CURVES = (
     (
         "by_spread",
         "tenth",
-        "tenth of the pairs",
         "Narrow and wide pairs",
         "AUC within each tenth of the held-out pairs, from the smallest spread to the largest: if the variance marks "
         "errors, the curve falls.",
@@ -242,7 +241,6 @@ _CURVES = (
     (
         "without_most_uncertain",
         "left_out",
-        "left out (share)",
         "Without the widest pairs",
         "AUC of the remaining pairs when those of the largest spread are left out: if the variance marks errors, the "
         "curve rises; leaving out random pairs would leave it flat.",
@@ -250,7 +248,6 @@ _CURVES = (
     (
         "without_least_certain",
         "left_out",
-        "left out (share)",
         "Without the least certain nodes",
         "AUC of the remaining pairs when those with the least certain nodes are left out. Certainty is not the "
         "variance but a rank by the distance of the mean from the center and by the number of attributes and edges; "
@@ -259,7 +256,6 @@ _CURVES = (
     (
         "without_least_certain_answers",
         "left_out",
-        "left out (share)",
         "Without the least certain answers",
         "The same by the certainty of the answer: the distance of the calibrated probability of the edge from 1/2.",
     ),
@@ -284,9 +280,9 @@ def uncertainty(runs: Sequence[Run]) -> list[Block]:
     """Return curves and tables of each measure that the runs have."""
     done = [run for run in runs if run.done]
     blocks: list[Block] = [_UNCERTAINTY_GUIDE]
-    for field, x, x_label, title, guide in _CURVES:
+    for field, x, title, guide in _CURVES:
         panels = _panels(done, partial(mean_curve, field=field, x=x, y="auc"))
-        pictures = _auc_picture(field, title, panels, x_label)
+        pictures = _auc_picture(field, title, panels, _X_LABELS[x])
         blocks += [Heading(title), guide, *pictures] if pictures else []
     blocks += _facts_table("More and less certain halves", _HALVES, runs, "error_of_halves", 100, 2)
     blocks += _facts_table("Correlations of the spread", _CORRELATION, runs, "spread_correlation", 1, 3)

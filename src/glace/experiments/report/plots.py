@@ -79,9 +79,8 @@ def draw_clouds(clouds: Sequence[Cloud], names: Sequence[str]) -> bytes:
     """Return a picture with a panel for each cloud and one colour per class."""
     with _style():
         figure, axes = _grid(len(clouds), most=4, height=2.8)
-        colours = class_colours(len(names))
         for axis, cloud in zip(axes, clouds, strict=False):
-            _draw_cloud(axis, cloud, names, colours)
+            _draw_cloud(axis, cloud, names, class_colours(len(names)))
         if len(names) <= 20:  # nobody can tell more colours apart
             _legend(figure, axes, markerscale=4)
         return _png(figure)
