@@ -139,7 +139,9 @@ def test_methods_and_options_are_by_name(name):
 def test_unseen_nodes_follow_or_are_refused(name):
     rows = planted().features()[:3]
     if not make(name, {}).inductive:
-        with pytest.raises(InputError, match=f"^{name} cannot embed nodes outside of the training graph: .*; choose"):
+        with pytest.raises(
+            InputError, match=f"^{name} cannot embed nodes outside of the training graph, because .*; choose"
+        ):
             brief(name, planted(), unseen=rows)
         return
     alone = brief(name, planted())
