@@ -97,8 +97,7 @@ def reply_of(answers: Answers, each: Asked) -> Any:
     _, name, asked_with = each
     if name == "score":
         return answers.score([(a, b) for a, b in asked_with["pairs"]])
-    options = {"node" if key == "id" else "text" if key == "q" else key: value for key, value in asked_with.items()}
-    return getattr(answers, name)(**options)
+    return getattr(answers, name)(**asked_with)
 
 
 def client(address: str, questions: list[Asked]) -> list[tuple[Asked, int, Any, float]]:

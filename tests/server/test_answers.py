@@ -171,8 +171,7 @@ def test_known_edges_of_a_directed_graph_are_those_that_lead_away():
 
 
 def test_a_model_without_edges(answers, model, monkeypatch):
-    bare = Answers(model)
-    bare.graph = None
+    bare = Answers(replace(model, graph=None))
     node = bare.node("node 01")
     assert (node["edges"], node["joined"]) == (None, []), "nobody knows"
     with pytest.raises(InputError, match="exclude_known needs the edges, labels and types of the graph"):

@@ -107,6 +107,12 @@ def test_a_huge_body_is_refused(client, monkeypatch):
     assert in_pieces.status_code == 413
 
 
+def test_a_long_query_is_refused(client):
+    reply = client.get("/api/node", params={"id": "x" * module.MOST_QUERY_BYTES})
+    assert (reply.status_code, reply.json()["error"]) == (414, "the query must have at most 64,000 bytes")
+    assert client.get("/api/node", params={"id": "x" * 10_000}).status_code == 404
+
+
 def test_a_slow_client_is_refused(answers, monkeypatch):
     monkeypatch.setattr(module, "SECONDS", 0.3)
     with running(make_app(answers)) as port, socket.create_connection(("127.0.0.1", port)) as slow:

@@ -1,6 +1,5 @@
 """The page in a real browser: search, click, colours, a new node, and the page that stands alone."""
 
-import copy
 import os
 import shutil
 import time
@@ -234,8 +233,7 @@ def test_a_new_node(browser, server, answers):
 
 def test_an_id_that_looks_like_a_script(browser, positions, model, tmp_path):
     odd = ["<!--<script>", "</script>", *list(model.embedding.ids)[2:]]
-    asked = Answers(copy.copy(model))
-    asked.embedding = replace(model.embedding, ids=NodeIds(odd))
+    asked = Answers(replace(model, embedding=replace(model.embedding, ids=NodeIds(odd))))
     page.export(asked, map_values(asked, positions), tmp_path / "page.html")
     opened = Page(browser, (tmp_path / "page.html").as_uri())
     opened.find("<!--")

@@ -15,9 +15,8 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.tables import Table
 from glace.queries.layout import main_axes
-from glace.queries.links import links
-from glace.queries.neighbors import neighbors, pair_scores_at
-from glace.server.described import described, takes
+from glace.queries.neighbors import pair_scores_at
+from glace.server.described import attributes_of, takes
 from glace.sparse import row_of
 
 LARGEST_K = 1000
@@ -60,21 +59,20 @@ class Answers:
             "width": self.model.n_features,
         }
 
-    def position(self, node: str) -> int:
+    def position(self, id: str) -> int:
         """The position of a node, given its id as text."""
-        parsed = self.embedding.ids.parse(node)
         try:
-            return self.embedding.ids.position(parsed)
+            return self.embedding.ids.position(self.embedding.ids.parse(id))
         except InputError as problem:
             raise UnknownNode(str(problem)) from problem
 
-    def complete(self, text: str, k: int = 10) -> list[str]:
-        """Ids that contain the text: those that start with it first, then by length."""
-        if not text:
+    def complete(self, q: str, k: int = 10) -> list[str]:
+        """Ids that contain the text `q`: those that start with it first, then by length."""
+        if not q:
             return []
-        matching = np.flatnonzero(pc.match_substring(self._names, text, ignore_case=True).to_numpy(False))
+        matching = np.flatnonzero(pc.match_substring(self._names, q, ignore_case=True).to_numpy(False))
         names = self._names.take(pa.array(matching))
-        starts = pc.starts_with(names, text, ignore_case=True).to_numpy(False)
+        starts = pc.starts_with(names, q, ignore_case=True).to_numpy(False)
         order = np.lexsort((pc.utf8_length(names).to_numpy(), ~starts))[: _count(k)]
         return self._ids(matching[order])
 
@@ -82,9 +80,9 @@ class Answers:
     def _names(self) -> pa.Array:
         return self.embedding.ids.array.cast(pa.large_string())
 
-    def node(self, node: str) -> Answer:
+    def node(self, id: str) -> Answer:
         """Id, label, type and certainty of a node, as far as they are known, and the nodes it has an edge with."""
-        position = self.position(node)
+        position = self.position(id)
         answer: Answer = {"id": self._ids([position])[0], "edges": None, "joined": []}
         if self.embedding.certainty is not None:
             answer["certainty"] = float(self.embedding.certainty[position])
@@ -101,7 +99,7 @@ class Answers:
 
     def neighbors(
         self,
-        node: str,
+        id: str,
         k: int = 10,
         by: str = "edge",
         measure: str | None = None,
@@ -109,17 +107,10 @@ class Answers:
         label: str | None = None,
         node_type: str | None = None,
     ) -> list[Answer]:
-        """The nodes most similar to a node; see `queries.neighbors`."""
-        found = neighbors(
-            self.embedding,
-            self.graph,
-            self.embedding.ids[self.position(node)],
-            _count(k),
-            by=by,
-            measure=measure,
-            exclude_known=exclude_known,
-            label=label or None,
-            node_type=node_type or None,
+        """The nodes most similar to a node; see `FittedModel.neighbors`."""
+        node = self.embedding.ids[self.position(id)]
+        found = self.model.neighbors(
+            node, _count(k), by=by, measure=measure, exclude_known=exclude_known, label=label, node_type=node_type
         )
         return [_without(row, "query") for row in _plain(found)]
 
@@ -130,37 +121,30 @@ class Answers:
         positions = [[self.position(node) for node in pair] for pair in pairs]
         return _plain(pair_scores_at(self.embedding, np.array(positions, np.int64).reshape(-1, 2)))
 
-    def links(self, node: str | None = None, k: int = 10, node_type: str | None = None) -> list[Answer]:
-        """The most probable missing edges of a node or of the whole graph; see `queries.links`."""
-        if node is None and len(self.embedding) > LARGEST_SEARCH:
+    def links(self, id: str | None = None, k: int = 10, node_type: str | None = None) -> list[Answer]:
+        """The most probable missing edges of a node or of the whole graph; see `FittedModel.links`."""
+        if id is None and len(self.embedding) > LARGEST_SEARCH:
             raise InputError(
                 f"searching the links of all {len(self.embedding):,} nodes takes too long here; name a node, or use "
                 "`glace links`"
             )
-        known_id = None if node is None else self.embedding.ids[self.position(node)]
-        return _plain(links(self.embedding, self.graph, known_id, _count(k), node_type=node_type or None))
+        node = None if id is None else self.embedding.ids[self.position(id)]
+        return _plain(self.model.links(node, _count(k), node_type=node_type))
 
-    def embed(
-        self,
-        texts: list[str] | None = None,
-        attributes: list[list[float]] | None = None,
-        names: list[list[str]] | None = None,
-        rows: list[dict[str, Any]] | None = None,
-        k: int = 10,
-        node_type: str | None = None,
-    ) -> list[Answer]:
-        """Gaussian, certainty, novelty and neighbours of new nodes, described in one of four ways."""
-        given = [each for each in (texts, attributes, names, rows) if each is not None]
+    def embed(self, k: int = 10, node_type: str | None = None, **described: Any) -> list[Answer]:
+        """Gaussian, certainty, novelty and neighbours of new nodes, described by texts, attributes, names or rows."""
+        given = {how: nodes for how, nodes in described.items() if nodes is not None}
         if len(given) != 1:
             raise InputError(f"give exactly one of texts, attributes, names and rows, not {len(given)}")
-        if not 1 <= len(given[0]) <= LARGEST_K:
-            raise InputError(f"give 1 to {LARGEST_K:,} new nodes, not {len(given[0]):,}")
-        new_nodes = described(self.model.node_type(node_type), texts, attributes, names, rows)
+        ((how, nodes),) = given.items()
+        if not 1 <= len(nodes) <= LARGEST_K:
+            raise InputError(f"give 1 to {LARGEST_K:,} new nodes, not {len(nodes):,}")
+        new_nodes = attributes_of(nodes, how, self.model.node_type(node_type))
         with self._encoding:
             new = self.model.transform(new_nodes, node_type=node_type)
             novelty = self.model.novelty(new_nodes, node_type) if self.model.has_novelty else None
         answers = [{"neighbors": list[Answer](), **_gaussian(new, row)} for row in range(len(new))]
-        for row in _plain(neighbors(self.embedding, self.graph, new, _count(k))):
+        for row in _plain(self.model.neighbors(new, _count(k))):
             answers[int(row["query"])]["neighbors"].append(_without(row, "query"))
         if novelty is not None:
             for position, answer in enumerate(answers):
@@ -168,9 +152,9 @@ class Answers:
                 answer["is_novel"] = bool(novelty.is_high()[position])
         return answers
 
-    def ellipses(self, node: str, others: list[str]) -> list[Answer]:
+    def ellipses(self, id: str, others: list[str]) -> list[Answer]:
         """A node and others as ellipses of one standard deviation, in the plane in which their means differ most."""
-        positions = np.array([self.position(each) for each in [node, *others[:LARGEST_K]]])
+        positions = np.array([self.position(each) for each in [id, *others[:LARGEST_K]]])
         found = ellipses(self.embedding.gaussian[positions])
         return [{"id": name, **each} for name, each in zip(self._ids(positions), found, strict=True)]
 
@@ -178,16 +162,14 @@ class Answers:
 def ellipses(gaussians: Gaussian) -> list[Answer]:
     """Center, half-axes and angle of each Gaussian in the plane in which the means differ most; 0 for points."""
     mean = np.asarray(gaussians.mean, dtype=np.float64)
+    variance = np.zeros_like(mean) if gaussians.variance is None else gaussians.variance
     axes = main_axes(mean)
     centers = (mean - mean.mean(axis=0)) @ axes
-    found = []
-    for row, (x, y) in enumerate(centers.tolist()):
-        shape = np.zeros((2, 2)) if gaussians.variance is None else (axes.T * gaussians.variance[row]) @ axes
-        lengths, directions = np.linalg.eigh(shape)
-        half = np.sqrt(np.maximum(lengths, 0))
-        angle = float(np.degrees(np.arctan2(directions[1, 1], directions[0, 1])))
-        found.append({"x": x, "y": y, "long": float(half[1]), "short": float(half[0]), "angle": angle})
-    return found
+    lengths, directions = np.linalg.eigh(np.einsum("nl,lp,lq->npq", variance, axes, axes))
+    short, long = np.sqrt(np.maximum(lengths, 0)).T
+    angle = np.degrees(np.arctan2(directions[:, 1, 1], directions[:, 0, 1]))
+    rows = np.column_stack([centers, long, short, angle]).tolist()
+    return [dict(zip(("x", "y", "long", "short", "angle"), row, strict=True)) for row in rows]
 
 
 def _gaussian(embedding: Embedding, row: int) -> Answer:

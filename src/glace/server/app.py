@@ -22,6 +22,8 @@ from glace.server.map import Positions
 
 MOST_BYTES = 8_000_000
 """Size limit of a request body: 1,000 new nodes with 1,000 attributes."""
+MOST_QUERY_BYTES = 64_000
+"""Size limit of the query in an address: some hundred ids."""
 SECONDS = 20.0
 """Time limit for a client to send its request."""
 # plotly compiles WebGL programs at run time and styles elements directly.
@@ -29,8 +31,6 @@ POLICY = (
     "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; script-src 'self' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-
-Text = Annotated[str, Query(max_length=1000)]
 
 
 class _Body(BaseModel):
@@ -75,36 +75,11 @@ def make_app(answers: Answers, positions: Positions | None = None, hosts: list[s
 
 def _add_questions(app: FastAPI, answers: Answers) -> None:
     # Not async: FastAPI runs these in threads, so that a slow one does not block the others.
-    @app.get("/api/health")
-    def health() -> Answer:
-        return answers.health()
-
-    @app.get("/api/node")
-    def node(id: Text) -> Answer:
-        return answers.node(id)
-
-    @app.get("/api/complete")
-    def complete(q: Text, k: int = 10) -> list[str]:
-        return answers.complete(q, k)
-
-    @app.get("/api/neighbors")
-    def neighbors(
-        id: Text,
-        k: int = 10,
-        by: Text = "edge",
-        measure: Text | None = None,
-        exclude_known: bool = False,
-        label: Text | None = None,
-        node_type: Text | None = None,
-    ) -> list[Answer]:
-        return answers.neighbors(id, k, by, measure, exclude_known, label, node_type)
-
-    @app.get("/api/links")
-    def links(id: Text | None = None, k: int = 10, node_type: Text | None = None) -> list[Answer]:
-        return answers.links(id, k, node_type)
+    for question in (answers.health, answers.node, answers.complete, answers.neighbors, answers.links):
+        app.get(f"/api/{question.__name__}")(question)
 
     @app.get("/api/ellipses")
-    def ellipses(id: Text, other: Annotated[list[str] | None, Query()] = None) -> list[Answer]:
+    def ellipses(id: str, other: Annotated[list[str] | None, Query()] = None) -> list[Answer]:
         return answers.ellipses(id, other or [])
 
     @app.post("/api/score")
@@ -113,7 +88,7 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
 
     @app.post("/api/embed")
     def embed(body: Described) -> list[Answer]:
-        return answers.embed(body.texts, body.attributes, body.names, body.rows, body.k, body.node_type)
+        return answers.embed(**body.model_dump())
 
 
 def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:
@@ -188,6 +163,9 @@ class Limits:
         """Pass a request with its complete body on, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
+            return
+        if len(scope["query_string"]) > MOST_QUERY_BYTES:
+            await _refusal(414, f"the query must have at most {MOST_QUERY_BYTES:,} bytes")(scope, receive, send)
             return
         try:
             body = await asyncio.wait_for(_whole_body(scope, receive), SECONDS)

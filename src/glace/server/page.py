@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from glace.errors import InputError
 from glace.queries.links import link_types, links_of_each
-from glace.queries.neighbors import neighbors
 from glace.server.answers import Answers, ellipses
 from glace.sparse import row_of
 from glace.storage.files import replacing
@@ -70,16 +69,10 @@ def export(answers: Answers, drawn: dict[str, Any], path: Path) -> None:
 def _all_answers(answers: Answers) -> dict[str, Any]:
     """The answers for every node by position, with four significant digits."""
     embedding, graph = answers.embedding, answers.graph
-    found = neighbors(embedding, graph, list(embedding.ids), NEIGHBORS)
-    assert found.variance_term is not None
-    assert found.probability is not None
+    found = answers.model.neighbors(list(embedding.ids), NEIGHBORS)
     nodes = np.arange(len(embedding))
     positions = found.position.reshape(len(nodes), -1)
-    figures = {
-        "dissimilarity": found.dissimilarity,
-        "variance_term": found.variance_term,
-        "probability": found.probability,
-    }
+    figures = {name: found.columns()[name] for name in ("dissimilarity", "variance_term", "probability")}
     values: dict[str, Any] = {
         "neighbors": positions.tolist(),
         **{name: _rounded(column.reshape(positions.shape)) for name, column in figures.items()},
