@@ -254,13 +254,14 @@ def test_log_variance_grows_with_the_variance_and_points_have_none():
     ("change", "message"),
     [
         ({"mean": np.zeros((2, 4), np.float32)}, "3 ids need a mean with as many rows"),
-        ({"variance": np.ones((3, 5), np.float32)}, "the variance has the shape"),
+        ({"variance": np.ones((3, 5), np.float32)}, r"variance has the shape \(3, 5\), but mean has \(3, 4\)"),
         ({"variance": None}, "symmetric_kl needs variances"),
-        ({"variance": np.zeros((3, 4), np.float32)}, "variances must be above 0"),
+        ({"variance": np.zeros((3, 4), np.float32)}, "variances above 0"),
         ({"mean": np.full((3, 4), np.nan, np.float32)}, "must be finite"),
         ({"platt_scaling": PlattScaling(float("inf"))}, "platt_scaling must be finite, with a slope above 0"),
         ({"platt_scaling": PlattScaling(0.0, 0.0)}, r"slope above 0, not PlattScaling\(offset=0.0, slope=0.0\)"),
-        ({"context": Gaussian(np.ones((3, 2), np.float32), None)}, "the context has the shape"),
+        ({"context": Gaussian(np.ones((3, 2), np.float32), np.ones((3, 2), np.float32))}, "context_mean has the shape"),
+        ({"context": Gaussian(np.ones((3, 4), np.float32), None)}, "needs variances; points have only"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(change, message):

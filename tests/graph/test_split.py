@@ -79,7 +79,7 @@ def test_a_share_is_between_0_and_1(share):
 def test_more_non_edges_than_there_are_cannot_be_drawn():
     path = glace.from_arrays(np.array([[0, 1], [1, 2]]))
     assert as_set(sample_non_edges(path, 1, np.random.default_rng(0))) == {(0, 2)}
-    with pytest.raises(InputError, match="only 1 pairs that are no edge, but 2 are needed"):
+    with pytest.raises(InputError, match="only 1 pairs that are not edges, but 2 are needed"):
         sample_non_edges(path, 2, np.random.default_rng(0))
 
 
@@ -118,7 +118,7 @@ def test_every_non_edge_of_hidden_nodes_can_be_asked_for():
     graph = glace.from_arrays(np.array([[0, 1], [1, 2]]), attributes=np.eye(4))
     drawn = hidden_non_edges(graph, 2, 4, np.random.default_rng(0))
     assert as_set(drawn) == {(0, 2), (0, 3), (1, 3), (2, 3)}
-    message = "only 4 pairs that are no edge and have a hidden node, but 5 are needed"
+    message = "only 4 pairs that are not edges and have a hidden node, but 5 are needed"
     with pytest.raises(InputError, match=message):
         hidden_non_edges(graph, 2, 5, np.random.default_rng(0))
 

@@ -20,13 +20,12 @@ Name = Annotated[str, typer.Argument(help="The name of a dataset.")]
 def list_(data_dir: DataDir = None, quiet: Quiet = False) -> None:
     """List the datasets and how to get those that are not on this machine."""
     from glace import datasets
-    from glace.datasets.registry import stored
+    from glace.datasets.registry import is_available
 
-    rows = []
-    for name in datasets.names():
-        dataset = datasets.find(name)
-        available = dataset.kind == "bundled" or stored(dataset, data_dir)
-        rows.append((name, "available" if available else dataset.command, dataset.summary))
+    listed = map(datasets.find, datasets.names())
+    rows = [
+        (each.name, "available" if is_available(each.name, data_dir) else each.command, each.summary) for each in listed
+    ]
     Screen(quiet).table(["name", "get it by", "what it is"], rows)
 
 
@@ -35,12 +34,12 @@ def info(name: Name, data_dir: DataDir = None, json: Json = None, quiet: Quiet =
     """Describe a dataset: source, licence and, if it is on this machine, its size."""
     from glace import datasets
     from glace.cli.info import graph_facts
-    from glace.datasets.registry import stored
+    from glace.datasets.registry import is_available
 
     check_outputs(json)
     dataset, screen = datasets.find(name), Screen(quiet)
     facts: dict[str, object] = {"summary": dataset.summary, "source": dataset.source, "licence": dataset.licence}
-    if dataset.kind == "bundled" or stored(dataset, data_dir):
+    if is_available(name, data_dir):
         facts |= graph_facts(datasets.load(name, data_dir=data_dir))
     else:
         facts["get it by"] = dataset.command

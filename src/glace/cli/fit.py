@@ -33,7 +33,7 @@ def fit(
     ] = "glace",
     option: MethodOptions = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0,
     estimate: Annotated[bool, typer.Option("--estimate", help="Only print the expected sizes.")] = False,
     json: Json = None,
     quiet: Quiet = False,
@@ -55,8 +55,6 @@ def fit(
         raise InputError(f"{method} has no option {unknown[0]!r}; see 'glace fit --help'")
     config = METHODS[method].config(**given)
     config.model.resolved_dissimilarity(source.directed, METHODS[method].gaussian)
-    if not checkpoint_seconds >= 0:
-        raise InputError(f"must be a number of at least 0, not {checkpoint_seconds}", option="checkpoint_seconds")
     check_outputs(output, json, inputs=source.files())
     check_model_name(output)
     found = source.load()

@@ -155,9 +155,9 @@ def _usage(problem: Exception) -> str:
     errors = getattr(problem.__cause__, "errors", None)  # of pydantic, with which newer versions of typer parse values
     option = re.match("Invalid value for (.*?):", message)
     if errors and option:
-        wanted = {"int_parsing": "a whole number", "float_parsing": "a number"}
-        found = errors()[0]
-        message = f"{option[1]} must be {wanted.get(found['type'], 'usable')}, not {found['input']!r}"
+        found = errors()[0]  # such as "Input should be a valid integer, unable to parse string as an integer"
+        wanted = found["msg"].removeprefix("Input should ").partition(",")[0]
+        message = f"{option[1]} must {wanted}, not {found['input']!r}"
     command = getattr(getattr(problem, "ctx", None), "command_path", "glace")
     return f"{message[:1].lower()}{message[1:]}; see '{command} --help'"
 

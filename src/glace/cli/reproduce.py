@@ -33,7 +33,7 @@ def reproduce(
     limit: Annotated[float, typer.Option(metavar="HOURS", help="Time limit of one run, in the paper 5.")] = 5.0,
     split: Annotated[Path | None, typer.Option(help="A fixed split of the edges (.npz) of one dataset.")] = None,
     parallel_runs: Annotated[
-        int, typer.Option(help="Runs at the same time. Running times are comparable only with 1.")
+        int, typer.Option(min=1, help="Runs at the same time. Running times are comparable only with 1.")
     ] = 1,
     data_dir: DataDir = None,
     quiet: Quiet = False,
@@ -45,7 +45,10 @@ def reproduce(
     screen = Screen(quiet)
     names = list(EXPERIMENTS) if not what or what == ["all"] else what
     grid = runs(names, _listed("datasets", datasets), _listed("methods", methods), seeds, split)
-    _check_numbers(limit, parallel_runs, split, grid)
+    if not 0 < limit < math.inf:
+        raise InputError(f"must be a number of hours above 0, not {limit}", option="limit")
+    if split is not None and len({run.dataset for run in grid}) != 1:
+        raise InputError("applies to one dataset; name it with --datasets", option="split")
     check_folder(output)
     _get_missing(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
     with screen.progress("runs") as report:
@@ -84,25 +87,13 @@ def _listed(option: str, names: str | None) -> list[str] | None:
     return listed
 
 
-def _check_numbers(limit: float, parallel_runs: int, split: Path | None, grid: "list[Evaluation]") -> None:
-    if not 0 < limit < math.inf:
-        raise InputError(f"must be a number of hours above 0, not {limit}", option="limit")
-    if parallel_runs < 1:
-        raise InputError(f"must be at least 1, not {parallel_runs}", option="parallel_runs")
-    if split is not None and len({run.dataset for run in grid}) != 1:
-        raise InputError("applies to one dataset; name it with --datasets", option="split")
-
-
 def _get_missing(names: list[str], data_dir: Path | None, screen: Screen) -> None:
     """Download missing datasets, or raise before any run and say how to get each of them."""
     from glace import datasets
-    from glace.datasets.registry import stored
+    from glace.datasets.registry import is_available
 
     problems = []
-    for name in names:
-        dataset = datasets.find(name)
-        if dataset.kind == "bundled" or stored(dataset, data_dir):
-            continue
+    for name in (name for name in names if not is_available(name, data_dir)):
         try:
             with screen.progress(name) as report:
                 datasets.get(name, data_dir, download_listener(report))

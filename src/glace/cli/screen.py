@@ -41,13 +41,13 @@ class Screen:
         from rich import box
         from rich.table import Table
 
-        cells = [[_cell(value) for value in row] for row in rows]
+        listed = list(rows)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for place, name in enumerate(columns):
-            numeric = all(_is_numeric(row[place]) for row in cells) and bool(cells)
+            numeric = all(isinstance(row[place], float | int | None) for row in listed)
             table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-        for row in cells:
-            table.add_row(*row)
+        for row in listed:
+            table.add_row(*map(_cell, row))
         self.console.print(table, markup=False)
 
     def facts(self, facts: Mapping[str, object]) -> None:
@@ -180,11 +180,9 @@ def _write_table(table: "pa.Table", output: Path) -> None:
 
 def in_bytes(count: float) -> str:
     """A number of bytes, such as 1.2 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
+    from rich.filesize import decimal
+
+    return decimal(int(count))
 
 
 def in_words(options: Mapping[str, object]) -> str:
@@ -204,7 +202,3 @@ def _cell(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "-" if value is None else str(value)
-
-
-def _is_numeric(cell: str) -> bool:
-    return cell == "-" or cell.replace(",", "").replace(".", "").lstrip("-").isdigit()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Host = Annotated[
     str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines connect, without a password.")
 ]
-Port = Annotated[int, typer.Option(help="Port to listen on; 0 for any free port.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 LOOPBACK = "127.0.0.1"
 
 
@@ -25,7 +25,9 @@ def serve(
     model: ModelFile,
     host: Host = LOOPBACK,
     port: Port = 8765,
-    workers: Annotated[int, typer.Option(help="Number of processes; they share the memory of the Gaussians.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Number of processes; they share the memory of the Gaussians.")
+    ] = 1,
     allow: Annotated[
         list[str] | None, typer.Option(help="Another host name that requests may use. May be repeated.")
     ] = None,
@@ -35,8 +37,6 @@ def serve(
     from glace.fitted.model import load
     from glace.server.run import listening, serve
 
-    if workers < 1:
-        raise InputError(f"must be at least 1, not {workers}", option="workers")
     hosts = _hosts(host, allow)
     screen, fitted = Screen(quiet), load(model)
     with listening(host, port) as opened:

@@ -218,6 +218,12 @@ def load(name: str, *, directed: bool = False, data_dir: str | Path | None = Non
     return read_npz(path, directed=directed)
 
 
+def is_available(name: str, data_dir: str | Path | None = None) -> bool:
+    """Return whether a dataset is bundled with glace or in the data folder."""
+    dataset = find(name)
+    return dataset.kind == "bundled" or stored(dataset, data_dir) is not None
+
+
 def stored(dataset: Dataset, data_dir: str | Path | None = None) -> Path | None:
     """Return the path of a dataset's file in the data folder, or None if it is not there."""
     folder = data_folder(data_dir)

@@ -117,11 +117,21 @@ class Embedding:
             raise InputError(f"{len(self.ids):,} ids need a mean with as many rows, not the shape {self.mean.shape}")
         if not (np.isfinite(self.platt_scaling).all() and self.platt_scaling.slope > 0):
             raise InputError(f"must be finite, with a slope above 0, not {self.platt_scaling}", option="platt_scaling")
-        _check(self.gaussian, self.mean.shape, self.measure)
-        if self.context is not None:
-            _check(self.context, self.mean.shape, self.measure)
-        if self.certainty is not None:
-            _check_certainty(self.certainty, len(self.ids))
+        gaussians = [self.gaussian] if self.context is None else [self.gaussian, self.context]
+        if self.measure.needs_variance and any(each.variance is None for each in gaussians):
+            raise InputError(f"{self.dissimilarity} needs variances; points have only the dissimilarity 'dot'")
+        for name, matrix in self.matrices().items():
+            if matrix.shape != self.mean.shape:
+                raise InputError(f"{name} has the shape {matrix.shape}, but mean has {self.mean.shape}")
+            lowest = 0 if name.endswith("variance") else -np.inf
+            if not all(((block > lowest) & (block < np.inf)).all() for block in row_blocks(matrix)):
+                raise InputError("means and variances must be finite, and variances above 0")
+        if self.certainty is None:
+            return
+        if self.certainty.shape != (len(self.ids),):
+            raise InputError(f"{len(self.ids):,} ids need as many certainties, not the shape {self.certainty.shape}")
+        if not all(((part >= 0) & (part <= 1)).all() for part in row_blocks(self.certainty)):
+            raise InputError("certainties must be from 0 to 1")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -559,25 +569,3 @@ def ids_at(ids: NodeIds, positions: Positions) -> Column:
 def _lists(matrix: npt.NDArray[np.float32]) -> pa.Array:
     values = pa.array(np.ascontiguousarray(matrix, dtype=np.float32).ravel())
     return pa.FixedSizeListArray.from_arrays(values, matrix.shape[1])
-
-
-def _check_certainty(ranks: npt.NDArray[np.float32], count: int) -> None:
-    if ranks.shape != (count,):
-        raise InputError(f"{count:,} ids need as many certainties, not the shape {ranks.shape}")
-    if not all(((part >= 0) & (part <= 1)).all() for part in row_blocks(ranks)):
-        raise InputError("certainties must be from 0 to 1")
-
-
-def _check(gaussian: Gaussian, shape: tuple[int, ...], measure: Dissimilarity) -> None:
-    mean, variance = gaussian.mean, gaussian.variance
-    if mean.shape != shape:
-        raise InputError(f"the context has the shape {mean.shape}, but the mean has {shape}")
-    if variance is None and measure.needs_variance:
-        raise InputError(f"{measure.name} needs variances; points have only the dissimilarity 'dot'")
-    if variance is not None and variance.shape != shape:
-        raise InputError(f"the variance has the shape {variance.shape}, but the mean has {shape}")
-    if variance is not None and not all((block > 0).all() for block in row_blocks(variance)):
-        raise InputError("variances must be above 0")
-    matrices = [mean] if variance is None else [mean, variance]
-    if not all(np.isfinite(block).all() for matrix in matrices for block in row_blocks(matrix)):
-        raise InputError("means and variances must be finite")

@@ -224,51 +224,42 @@ def checked_type(node_type: NodeType, ids: NodeIds | None) -> NodeType:
     return replace(node_type, attributes=read_only(matrix))
 
 
+def _counted(text: str) -> int:
+    """A field that counts from 0; `text` describes it to users."""
+    return field(default=0, metadata={"text": text})
+
+
 @dataclass(frozen=True)
 class CleaningReport:
     """How many irregularities of each kind were found, and treated, while a graph was made."""
 
-    duplicate_edges: int = 0
+    duplicate_edges: int = _counted("repeated edges, weights added")
     """Rows that list an edge again; their weights were added."""
-    unequal_directions: int = 0
+    unequal_directions: int = _counted("edges listed both ways with unequal weights, larger kept")
     """Edges of an undirected graph listed both ways with unequal weights; the larger one was kept."""
-    self_loops: int = 0
+    self_loops: int = _counted("self-loops, dropped")
     """Edges from a node to itself; dropped."""
-    isolated_nodes: int = 0
+    isolated_nodes: int = _counted("nodes without an edge, kept")
     """Nodes without an edge; kept, their Gaussian comes from their attributes."""
-    empty_attribute_rows: int = 0
+    empty_attribute_rows: int = _counted("nodes without attributes, kept")
     """Nodes whose attributes are all zero; kept, the encoder sees only its bias."""
-    nodes_only_in_edges: int = 0
+    nodes_only_in_edges: int = _counted("nodes only in the edges, given no attributes")
     """Nodes that edges name but the attribute table does not; given an empty row, on request only."""
-    nodes_only_in_attributes: int = 0
+    nodes_only_in_attributes: int = _counted("nodes only in the attributes, kept without edges")
     """Nodes of the attribute table that no edge names; kept, isolated."""
-    shared_ids: int = 0
+    shared_ids: int = _counted("ids that occur in several types; nodes are called TYPE:ID")
     """Ids that occur in two node types; all nodes are then called TYPE:ID."""
-    missing_values: int = 0
+    missing_values: int = _counted("missing values of attributes, taken as unknown")
     """Empty cells of mixed columns: a number is replaced by the mean, any other adds nothing to its row."""
-    unknown_values: int = 0
+    unknown_values: int = _counted("categories never seen in training, taken as unknown")
     """Categories that the given pipeline does not know; they add nothing to their rows."""
-    distinct_columns: int = 0
+    distinct_columns: int = _counted("columns of categories in which no two nodes are alike, of little use")
     """Columns of categories in which every node has its own; kept, but new nodes cannot share them."""
 
     def lines(self) -> list[str]:
         """Return one readable line for each kind that occurred."""
-        return [f"{_TEXTS[each.name]}: {count:,}" for each in fields(self) if (count := getattr(self, each.name))]
-
-
-_TEXTS = {
-    "duplicate_edges": "repeated edges, weights added",
-    "unequal_directions": "edges listed both ways with unequal weights, larger kept",
-    "self_loops": "self-loops, dropped",
-    "isolated_nodes": "nodes without an edge, kept",
-    "empty_attribute_rows": "nodes without attributes, kept",
-    "nodes_only_in_edges": "nodes only in the edges, given no attributes",
-    "nodes_only_in_attributes": "nodes only in the attributes, kept without edges",
-    "shared_ids": "ids that occur in several types; nodes are called TYPE:ID",
-    "missing_values": "missing values of attributes, taken as unknown",
-    "unknown_values": "categories never seen in training, taken as unknown",
-    "distinct_columns": "columns of categories in which no two nodes are alike, of little use",
-}
+        counts = ((each.metadata["text"], getattr(self, each.name)) for each in fields(self))
+        return [f"{text}: {count:,}" for text, count in counts if count]
 
 
 @dataclass(frozen=True)

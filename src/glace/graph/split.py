@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from glace.blocks import BLOCK, blocks
@@ -87,7 +89,7 @@ def hold_out(
     rest : Graph
         The graph without the held-out edges.
     held_out : HeldOut
-        These edges, and as many pairs of nodes that are no edges of `graph`. If nodes have types, the ends of a
+        These edges, and as many pairs of nodes that are not edges of `graph`. If nodes have types, the ends of a
         non-edge have the types of an edge.
 
     Raises
@@ -115,7 +117,7 @@ def hold_out(
 
 
 def without_edges(graph: Graph, pairs: npt.NDArray[np.integer]) -> Graph:
-    """Return the graph without these edges, in both directions; pairs that are no edges are ignored."""
+    """Return the graph without these edges, in both directions; pairs that are not edges are ignored."""
     here = graph.has_edges(pairs) | graph.has_edges(pairs[:, ::-1])
     return _without_pairs(graph, np.unique(np.sort(pairs[here], axis=1), axis=0))
 
@@ -296,7 +298,7 @@ def _typed_non_edges(
 def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pairs], kind: str) -> Pairs:
     """Return `count` distinct pairs from `draw` that are not edges; there are `possible` such pairs."""
     if possible < count:
-        raise InputError(f"the graph has only {possible:,} pairs that are no edge{kind}, but {count:,} are needed")
+        raise InputError(f"the graph has only {possible:,} pairs that are not edges{kind}, but {count:,} are needed")
     found, rounds = np.empty((0, 2), dtype=np.int64), 0
     while len(found) < count:
         drawn = draw(2 * count + 16)
@@ -305,7 +307,7 @@ def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pa
         rounds += 1
         if rounds == MAX_ROUNDS:
             raise InputError(
-                f"only {len(found):,} pairs that are no edge{kind} were found in {rounds} rounds of drawing, but "
+                f"only {len(found):,} pairs that are not edges{kind} were found in {rounds} rounds of drawing, but "
                 f"{count:,} are needed: nearly all such pairs are edges"
             )
     return found[:count]
@@ -313,15 +315,5 @@ def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pa
 
 def distinct_pairs(pairs: Pairs, size: int) -> Pairs:
     """Return the pairs without repetition, in the order of their first occurrence."""
-    keys = pairs[:, 0] * size + pairs[:, 1]
-    # Few pairs are repeated, so only those are sorted with their positions: sorting 3 million keys takes 0.03 s,
-    # with positions 0.4 s.
-    ordered = np.sort(keys)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(repeated) == 0:
-        return pairs
-    among = np.flatnonzero(repeated[np.searchsorted(repeated, keys).clip(max=len(repeated) - 1)] == keys)
-    kept = np.ones(len(keys), dtype=bool)
-    kept[among] = False
-    kept[among[np.unique(keys[among], return_index=True)[1]]] = True
-    return np.asarray(pairs[kept])
+    keys = pc.unique(pa.array(pairs[:, 0] * size + pairs[:, 1])).to_numpy()
+    return np.column_stack([keys // size, keys % size])

@@ -169,20 +169,16 @@ def _csr(members: Arrays, matrix: str) -> sp.csr_array:
     if absent:
         raise FormatError(f"no member {', '.join(absent)}; expected a graph in the Graph2Gauss layout")
     data, indices, indptr, shape = (members[name] for name in parts)
-    if len(shape) != 2 or (shape < 0).any():
-        raise FormatError(f"{matrix}_shape is {shape.tolist()[:5]}; expected two numbers of at least 0")
-    rows, columns = (int(side) for side in shape)
-    if columns > MAX_COLUMNS:
-        raise FormatError(f"{matrix}_shape has {columns:,} columns; at most {MAX_COLUMNS:,} are supported")
-    if len(data) != len(indices):
-        raise FormatError(f"{matrix}_data has {len(data):,} numbers and {matrix}_indices {len(indices):,}")
-    if len(indptr) != rows + 1:
-        raise FormatError(f"{matrix}_indptr has {len(indptr):,} numbers; expected {rows + 1:,}, one more than rows")
-    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
-        raise FormatError(f"{matrix}_indptr must ascend from 0 to {len(indices):,}, the number of entries")
-    if len(indices) and (indices.min() < 0 or indices.max() >= columns):
-        raise FormatError(f"{matrix}_indices must be between 0 and {columns - 1:,}")
-    return sp.csr_array((data, indices.astype(np.int64), indptr.astype(np.int64)), shape=(rows, columns))
+    if len(shape) != 2 or (shape < 0).any() or shape[1] > MAX_COLUMNS:
+        raise FormatError(f"{matrix}_shape is {shape.tolist()[:5]}; expected two numbers from 0 to {MAX_COLUMNS:,}")
+    try:
+        found = sp.csr_array((data, indices.astype(np.int64), indptr.astype(np.int64)), shape=tuple(shape.tolist()))
+        found.check_format()
+    except ValueError as problem:
+        raise FormatError(f"{matrix}_* is not a valid CSR matrix: {problem}") from problem
+    if len(found.data) != len(data):  # scipy drops entries beyond the last row
+        raise FormatError(f"{matrix}_indptr ends at {len(found.data):,}, but there are {len(data):,} entries")
+    return found
 
 
 def _names(members: Arrays, member: str, count: int, source: str, consequence: str) -> list[str] | None:

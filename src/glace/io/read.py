@@ -12,7 +12,7 @@ from glace.errors import InputError
 from glace.features.columns import ordered, parses
 from glace.features.pipeline import FeaturePipeline, Rows, pipeline_rows
 from glace.graph.graph import Graph
-from glace.ids import NodeIds, integers_of
+from glace.ids import NodeIds
 from glace.io.folder import is_folder, read_folder
 from glace.io.npz import read_npz
 from glace.io.table_file import (
@@ -214,16 +214,13 @@ def read_pairs(path: FilePath, ids: NodeIds, *, header: bool = True) -> npt.NDAr
 
 
 def _positions(column: pa.Array, ids: NodeIds, file: TableFile) -> npt.NDArray[np.int64]:
-    typed = integers_of(column) if file.raw_ids and not ids.are_strings else column
-    if typed is None:  # text among integer ids: the first such row is an unknown node
-        unknown = np.array([integers_of(column[row : row + 1]) is None for row in range(len(column))])
-    else:
-        try:
-            found = ids.find(typed)
-        except InputError as problem:
-            raise InputError(f"{file.where.name}: {problem}") from problem
-        unknown = found < 0
-    if unknown.any():
-        row = int(np.flatnonzero(unknown)[0])
+    # In a text file all ids are text. The text of an integer id is unique: 007 is not 7.
+    known = NodeIds(ids.array.cast(column.type)) if file.raw_ids else ids
+    try:
+        found = known.find(column)
+    except InputError as problem:
+        raise InputError(f"{file.where.name}: {problem}") from problem
+    if (found < 0).any():
+        row = int(np.argmax(found < 0))
         raise InputError(f"{file.where.row(row)}: no node {column[row].as_py()!r} in the model")
     return found

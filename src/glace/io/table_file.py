@@ -313,11 +313,10 @@ def ending_of(path: Path, known: Sequence[str]) -> str:
 
 def read_table(path: str | Path, role: str, header: bool, text_columns: Sequence[str] = ()) -> TableFile:
     """Read a whole file of "edges", "attributes" or "texts"; the `text_columns` are text even if they look numeric."""
-    source, ending, file = _opened(path, role, header)
+    source, _, file = _opened(path, role, header)
     if file is None:
-        named = ending == ".parquet"
-        table = pa.concat_tables(table for table, _ in (_parquet_pieces if named else _svmlight_pieces)(source))
-        return TableFile(table, role, RowLocator(source.name), raw_ids=False, named=named)
+        pieces = [piece for piece, _ in table_pieces(path, role, header)]
+        return replace(pieces[0], table=pa.concat_tables(piece.table for piece in pieces))
     where = RowLocator(source.name, file.line_of_row)
     names, types = _schema(file, role, where)
     types |= {name: pa.large_string() for name in text_columns if name in names}

@@ -71,7 +71,8 @@ def tables_by_type(
     """The edge tables by the types of their ends, and the node tables by type; contradictions raise."""
     if are_typed(edges, attributes, texts):
         return _edges_by_ends(edges), _nodes_by_type(attributes, texts, columns, pipeline)
-    check_choices(attributes, texts)
+    if attributes is not None and texts is not None:
+        raise InputError("give attributes or texts, not both; texts can be a column of attributes (columns=, --column)")
     if (columns is not None or pipeline is not None) and attributes is None:
         raise InputError("kinds of columns (columns=, --column) or a pipeline need a table of attributes")
     role, table = ("attributes", attributes) if texts is None else ("texts", texts)
@@ -89,12 +90,6 @@ def _holds_columns(table: Mapping[object, object]) -> bool:
         isinstance(each, Mapping | str) or any(hasattr(each, sign) for sign in signs) for each in table.values()
     )
     return bool(table) and not any(are_tables)
-
-
-def check_choices(attributes: object, texts: object) -> None:
-    """Raise if both attributes and texts are given."""
-    if attributes is not None and texts is not None:
-        raise InputError("give attributes or texts, not both; texts can be a column of attributes (columns=, --column)")
 
 
 def check_policy(nodes_without_attributes: str) -> None:

@@ -23,8 +23,6 @@ MODEL, HOSTS = "GLACE_SERVED_MODEL", "GLACE_SERVED_HOSTS"
 
 def listening(host: str, port: int) -> socket.socket:
     """A listening socket on this port, 0 for any free port; opened before slow work, to fail early."""
-    if not 0 <= port <= 65535:
-        raise InputError(f"must be from 0 to 65535, not {port}", option="port")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as problem:
