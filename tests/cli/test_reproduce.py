@@ -105,7 +105,7 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
         (["--limit", "0"], "--limit must be a number of hours above 0, not 0"),
         (["--limit", "nan"], "--limit must be a number of hours above 0, not nan"),
         (["--limit", "inf"], "--limit must be a number of hours above 0, not inf"),
-        (["--parallel-runs", "0"], "--parallel-runs must be at least 1, not 0"),
+        (["--parallel-runs", "0"], "'--parallel-runs' must be greater than or equal to 1, not '0'"),
         (["table-2", "--split", "s.npz"], "--split applies to one dataset; name it with --datasets"),
         (["--datasets", "dblp,cora-ml", "--split", "s.npz"], "--split applies to one dataset"),
     ],

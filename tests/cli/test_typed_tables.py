@@ -99,7 +99,7 @@ def test_hidden_nodes_of_both_types(glace, shop):
             [*FILES, "--column", "title=text"],
             "give the kind of a column of a node type as TYPE:NAME=KIND, not 'title=text'",
         ),
-        ([*FILES, "--column", "shop:title=text"], "columns of type 'shop', which has no table of attributes"),
+        ([*FILES, "--column", "shop:title=text"], "a pipeline of type 'shop' need a table of attributes"),
         ([*FILES, "--texts", "item=items.csv"], "give attributes or texts of type 'item', not both"),
         (FILES, "items.csv: attributes must be numbers, but column 'title' holds"),
         ([*FILES, *TITLES, "--encoder", "shop=mlp"], "for type 'shop'"),

@@ -550,7 +550,7 @@ def test_datasets_get(glace, monkeypatch, tmp_path):
 
     monkeypatch.setattr(download, "download", fetch)
     path = tmp_path / "data" / "cora-ml.npz"
-    assert f"cora-ml is in {path} (9 B)" in glace("datasets", "get", "cora-ml")
+    assert f"cora-ml is in {path} (9 bytes)" in glace("datasets", "get", "cora-ml")
     assert path.read_bytes() == b"published"
 
 

@@ -121,7 +121,7 @@ def test_nodes_without_a_row_are_refused_or_added():
         ({"texts": {"word": SYNSETS}}, "give attributes or texts of type 'word', not both"),
         ({"texts": SYNSETS}, "texts must be given by type if other tables are"),
         ({"attributes": {3: WORDS}, "texts": {}}, "attributes must be given by the names of types, not by 3"),
-        ({"columns": {"synset": {}}}, "columns of type 'synset', which has no table of attributes"),
+        ({"columns": {"synset": {}}}, "a pipeline of type 'synset' need a table of attributes"),
         ({"edges": {"word": EDGES}}, "edges lead from a type to a type, as 'word:synset' .*, not 'word'"),
         (
             {"edges": {"wrod:synset": EDGES}},

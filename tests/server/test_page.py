@@ -14,7 +14,7 @@ from glace.ids import NodeIds
 from glace.queries.layout import principal
 from glace.server import page
 from glace.server.answers import Answers
-from glace.server.app import make_app, map_values
+from glace.server.app import make_app
 from glace.server.map import map_of
 from tests.server.conftest import running
 
@@ -53,7 +53,7 @@ def opened(request, browser, server, answers, positions, tmp_path):
     """The page, drawn: from the server, and from a file."""
     if request.param == "served":
         return Page(browser, server)
-    page.export(answers, map_values(answers, positions), tmp_path / "page.html")
+    page.export(answers, positions, tmp_path / "page.html")
     return Page(browser, (tmp_path / "page.html").as_uri())
 
 
@@ -198,7 +198,7 @@ def test_types(browser, typed, tmp_path):
         opened.colour_by("type")
         opened.until(lambda: opened.traces("trace.name")[:3] == ["author", "meaning", "word"])
         assert opened.errors() == []
-    page.export(typed, map_values(typed, places), tmp_path / "page.html")
+    page.export(typed, places, tmp_path / "page.html")
     alone = Page(browser, (tmp_path / "page.html").as_uri())
     alone.find("word 06")
     alone.until(lambda: alone.name() == "word 06")
@@ -234,14 +234,14 @@ def test_a_new_node(browser, server, answers):
 def test_an_id_that_looks_like_a_script(browser, positions, model, tmp_path):
     odd = ["<!--<script>", "</script>", *list(model.embedding.ids)[2:]]
     asked = Answers(replace(model, embedding=replace(model.embedding, ids=NodeIds(odd))))
-    page.export(asked, map_values(asked, positions), tmp_path / "page.html")
+    page.export(asked, positions, tmp_path / "page.html")
     opened = Page(browser, (tmp_path / "page.html").as_uri())
     opened.find("<!--")
     opened.until(lambda: opened.name() == "<!--<script>")
 
 
 def test_a_page_that_stands_alone_takes_no_description(browser, answers, positions, tmp_path):
-    page.export(answers, map_values(answers, positions), tmp_path / "page.html")
+    page.export(answers, positions, tmp_path / "page.html")
     opened = Page(browser, (tmp_path / "page.html").as_uri())
     assert not opened.at("#describe").is_displayed()
 

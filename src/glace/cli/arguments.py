@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -20,6 +20,11 @@ def _option(*names: str, help: str, panel: str | None = None, metavar: str | Non
     return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar)
 
 
+def _graph_option(help: str, metavar: str | None = None) -> Any:
+    return _option(help=help, panel="Graph", metavar=metavar)
+
+
+Listed = list[str] | None
 DataDir = Annotated[Path | None, _option(help="Folder of dataset files; default: $GLACE_DATA, or the user's cache.")]
 NoHeader = Annotated[bool, _option("--no-header", help="CSV and TSV files have no header.")]
 Json = Annotated[
@@ -35,9 +40,7 @@ AnyEmbedding = Annotated[
 ModelOutput = Annotated[Path, _option("--output", "-o", help="The model file to write.")]
 EmbeddingOutput = Annotated[Path, _option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")]
 TableOutput = Annotated[Path | None, _option("--output", "-o", help="Write all results to this .csv or .parquet file.")]
-MethodOptions = Annotated[
-    list[str] | None, _option(help="An option of the method. May be repeated.", metavar="NAME=VALUE")
-]
+MethodOptions = Annotated[Listed, _option(help="An option of the method. May be repeated.", metavar="NAME=VALUE")]
 
 
 @dataclass(frozen=True)
@@ -49,42 +52,32 @@ class GraphSource:
         typer.Argument(metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder or a table of edges."),
     ] = None
     edges: Annotated[
-        list[str] | None,
-        _option(
-            help="Table of edges: source, target and, optionally, weight. Between node types: word:synset=FILE. May be "
+        Listed,
+        _graph_option(
+            "Table of edges: source, target and, optionally, weight. Between node types: word:synset=FILE. May be "
             "repeated.",
-            panel="Graph",
-            metavar="[TYPE:TYPE=]FILE",
+            "[TYPE:TYPE=]FILE",
         ),
     ] = None
     attributes: Annotated[
-        list[str] | None,
-        _option(
-            help="Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column. For several "
-            "node types, repeat it as TYPE=FILE.",
-            panel="Graph",
-            metavar="[TYPE=]FILE",
+        Listed,
+        _graph_option(
+            "Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column. For several node "
+            "types, repeat it as TYPE=FILE.",
+            "[TYPE=]FILE",
         ),
     ] = None
     column: Annotated[
-        list[str] | None,
-        _option(
-            help="Kind of an attribute column: number, category, text, sentence:MODEL or drop. May be repeated.",
-            panel="Graph",
-            metavar="[TYPE:]NAME=KIND",
+        Listed,
+        _graph_option(
+            "Kind of an attribute column: number, category, text, sentence:MODEL or drop. May be repeated.",
+            "[TYPE:]NAME=KIND",
         ),
     ] = None
-    texts: Annotated[
-        list[str] | None,
-        _option(help="Table of texts instead of attributes: id, text.", panel="Graph", metavar="[TYPE=]FILE"),
-    ] = None
+    texts: Annotated[Listed, _graph_option("Table of texts instead of attributes: id, text.", "[TYPE=]FILE")] = None
     directed: Annotated[bool, _option("--directed", help="Edges have a direction.", panel="Graph")] = False
     nodes_without_attributes: Annotated[
-        str,
-        _option(
-            help="Nodes that edges name but no row describes: an `error`, or nodes with `empty` attributes.",
-            panel="Graph",
-        ),
+        str, _graph_option("Nodes that edges name but no row describes: an `error`, or nodes with `empty` attributes.")
     ] = "error"
     no_header: NoHeader = False
     data_dir: DataDir = None
@@ -110,16 +103,12 @@ class GraphSource:
 
         tables = self._tables()
         if tables is not None:
-            columns = self._column_kinds(isinstance(tables.attributes, dict))
+            edges, attributes, texts = tables
+            columns = self._column_kinds(isinstance(attributes, dict))
             if isinstance(pipeline, dict):
-                pipeline = {name: each for name, each in pipeline.items() if name in (tables.attributes or {})}
-            return read_tables(
-                *tables[:2],
-                texts=tables.texts,
-                columns=columns,
-                pipeline=pipeline if self.attributes else None,
-                **self._reading(),
-            )
+                pipeline = {name: each for name, each in pipeline.items() if name in (attributes or {})}
+            applied = pipeline if self.attributes else None
+            return read_tables(edges, attributes, texts=texts, columns=columns, pipeline=applied, **self._reading())
         if self._dataset in datasets.names():
             return datasets.load(self._dataset, directed=self.directed, data_dir=self.data_dir)
         assert self.graph is not None
@@ -131,11 +120,12 @@ class GraphSource:
         """Write the graph to a graph folder: numeric tables are streamed, other graphs are loaded first."""
         from glace.io.convert import convert_tables
         from glace.io.folder import read_folder, write_folder
+        from glace.io.tables import are_typed
 
         tables = self._tables()
-        load_first = tables is None or tables.texts or self.column or tables.are_typed()
-        if tables is not None and not load_first:
-            return convert_tables(tables.edges, path, tables.attributes, progress=progress, **self._reading())
+        if tables is not None and not (self.texts or self.column or are_typed(*tables)):
+            edges, attributes, _ = tables
+            return convert_tables(edges, path, attributes, progress=progress, **self._reading())
         write_folder(self.load(), path)
         return read_folder(path)
 
@@ -167,8 +157,11 @@ class GraphSource:
     def _dataset(self) -> str:
         return (self.graph or "").replace("_", "-")
 
-    def _tables(self) -> "Tables | None":
-        """The tables, if the graph is given by tables; raise if an option does not apply to the graph."""
+    def _tables(self) -> tuple[Any, Any, Any] | None:
+        """Edges, attributes and texts, if the graph is given by tables; raise if an option does not apply to the graph.
+
+        Each is one path, None, or a dict of paths by node type.
+        """
         from glace import datasets
         from glace.io.table_file import TABLES
 
@@ -180,7 +173,7 @@ class GraphSource:
         if not is_table:
             return None
         edges = _by_type(self.edges or [str(self.graph)], "--edges")
-        return Tables(edges, _by_type(self.attributes, "--attributes"), _by_type(self.texts, "--texts"))
+        return edges, _by_type(self.attributes, "--attributes"), _by_type(self.texts, "--texts")
 
     def _check_applicable(self, is_table: bool, is_dataset: bool) -> None:
         described = bool(self.attributes or self.texts)
@@ -194,18 +187,6 @@ class GraphSource:
         }
         for rule in (rule for rule, is_broken in broken.items() if is_broken):
             raise InputError(f"{rule}; leave it out")
-
-
-class Tables(NamedTuple):
-    """Table files: one path, None, or a dict of paths by node type."""
-
-    edges: Any
-    attributes: Any
-    texts: Any
-
-    def are_typed(self) -> bool:
-        """Whether any is given by node type."""
-        return any(isinstance(each, dict) for each in self)
 
 
 def _typed(text: str) -> tuple[str, Path]:

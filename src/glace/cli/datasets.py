@@ -43,8 +43,7 @@ def info(name: Name, data_dir: DataDir = None, json: Json = None, quiet: Quiet =
         facts |= graph_facts(datasets.load(name, data_dir=data_dir))
     else:
         facts["get it by"] = dataset.command
-    screen.say(name)
-    screen.facts(facts)
+    screen.facts(facts, title=name)
     write_record(json, "dataset", {"name": name, **facts})
 
 

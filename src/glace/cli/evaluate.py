@@ -48,8 +48,8 @@ def evaluate(
 
 
 def _show(values: dict[str, Any], screen: Screen) -> None:
-    screen.say(f"{values['task']}, {values['method']}, seed {values['seed']}")
-    screen.facts({name: values.get(name) for name in SHOWN})
+    title = f"{values['task']}, {values['method']}, seed {values['seed']}"
+    screen.facts({name: values.get(name) for name in SHOWN}, title)
     if values.get("choice", {}).get("trials"):
         screen.say("  selected by trials: " + in_words(values["choice"]["options"]))
     if "micro_f1" in values:
@@ -61,7 +61,6 @@ def _show(values: dict[str, Any], screen: Screen) -> None:
     if "curve" in values:
         screen.table(["seconds", "validation AUC"], [tuple(map(float, row)) for row in values["curve"]])
     if "spread_correlation" in values:
-        screen.say("  rank correlation of the variance with")
-        screen.facts(values["spread_correlation"])
+        screen.facts(values["spread_correlation"], title="  rank correlation of the variance with")
     memory = "" if values["peak_rss_mb"] is None else f", {values['peak_rss_mb']:,.0f} MB"
     screen.say(f"  {values['seconds']:.1f} s{memory}")

@@ -33,7 +33,7 @@ def fit(
     ] = "glace",
     option: MethodOptions = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
-    checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Seconds between two checkpoints.")] = 10.0,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
     estimate: Annotated[bool, typer.Option("--estimate", help="Only print the expected sizes.")] = False,
     json: Json = None,
     quiet: Quiet = False,
@@ -42,12 +42,12 @@ def fit(
     from glace.config.config import METHODS
     from glace.fitted.model import check_model_name
 
-    screen, given = Screen(quiet), options | named_options(option)
+    screen, given, checkpoint = Screen(quiet), options | named_options(option), Path(f"{output}.checkpoint")
+    check_outputs(output, json, inputs=source.files())
     if method not in METHODS:
         if resume or estimate:
             known = ", ".join(METHODS)
             raise InputError(f"--resume and --estimate apply to {known}, not to {method}; leave them out")
-        check_outputs(output, json, inputs=source.files())
         _fit_other_method(method, given, source, output, screen, json)
         return
     unknown = sorted(set(given) - {name for stage in STAGES for name in limits_of(stage)})
@@ -55,16 +55,17 @@ def fit(
         raise InputError(f"{method} has no option {unknown[0]!r}; see 'glace fit --help'")
     config = METHODS[method].config(**given)
     config.model.resolved_dissimilarity(source.directed, METHODS[method].gaussian)
-    check_outputs(output, json, inputs=source.files())
     check_model_name(output)
+    if not checkpoint_seconds >= 0:
+        raise InputError(f"must be a number of at least 0, not {checkpoint_seconds}", option="checkpoint_seconds")
     found = source.load()
     screen.graph(found)
     if estimate:
         _estimate(config, method, found, screen, json)
         return
-    model = _train(config, method, found, output, resume, checkpoint_seconds, screen)
+    model = _train(config, method, found, checkpoint, resume, checkpoint_seconds, screen)
     model.save(output)
-    _checkpoint_of(output).unlink(missing_ok=True)
+    checkpoint.unlink(missing_ok=True)
     values = {"nodes": found.num_nodes, "edges": found.num_edges, **_result(model)}
     _show(model, values, screen, "peak memory, mapped pages included" if found.mapped else "peak memory")
     screen.wrote(output)
@@ -91,18 +92,22 @@ def _fit_other_method(
     embedding = made.embed(graph, streams)
     seconds = round(perf_counter() - began, 2)
     write_embedding(embedding, output)
-    screen.say(f"{embedding!r} in {seconds} s")
-    screen.wrote(output)
+    screen.wrote(output, f"{embedding!r} in {seconds} s")
     values = {"nodes": graph.num_nodes, "edges": graph.num_edges, "seconds": seconds, "peak_rss_mb": peak_rss_mb()}
     write_record(json, "fit", values, graph, dataset=source.name, method=name, options=options)
 
 
 def _train(
-    config: Config, method: str, graph: "Graph", output: Path, resume: bool, checkpoint_seconds: float, screen: Screen
+    config: Config,
+    method: str,
+    graph: "Graph",
+    checkpoint: Path,
+    resume: bool,
+    checkpoint_seconds: float,
+    screen: Screen,
 ) -> "FittedModel":
     from glace.training.train import train
 
-    checkpoint = _checkpoint_of(output)
     if checkpoint.exists() and resume:
         screen.say(f"continuing from {checkpoint}")
     elif checkpoint.exists():
@@ -124,10 +129,6 @@ def _train(
         if checkpoint.exists():
             screen.say(f"interrupted; use --resume to continue from {checkpoint}")
         raise
-
-
-def _checkpoint_of(output: Path) -> Path:
-    return Path(f"{output}.checkpoint")
 
 
 def _result(model: "FittedModel") -> dict[str, Any]:

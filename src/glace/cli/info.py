@@ -17,24 +17,22 @@ def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
     check_outputs(json, inputs=source.files())
     screen = Screen(quiet)
     if source.graph is not None and source.graph.lower().endswith(".glace"):
-        _model_info(source, screen, json)
+        if source != GraphSource(graph=source.graph):
+            raise InputError(f"{source.graph} is a model file, and these options apply to graphs; leave them out")
+        _model_info(source.graph, screen, json)
         return
     found = source.load()
     facts = graph_facts(found)
-    screen.say(source.name)
-    screen.facts(facts)
+    screen.facts(facts, title=source.name)
     for line in found.cleaning_report.lines():
         screen.say(f"  {line}")
     write_record(json, "info", facts, found)
 
 
-def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
+def _model_info(path: str, screen: Screen, json: Path | None) -> None:
     from glace.fitted.model import load
 
-    assert source.graph is not None
-    if source != GraphSource(graph=source.graph):
-        raise InputError(f"{source.graph} is a model file, and these options apply to graphs; leave them out")
-    model = load(source.graph)
+    model = load(path)
     facts = model_facts(model)
     pipeline = {
         f"{part.name}:{name}" if part.name else name: description
@@ -42,12 +40,10 @@ def _model_info(source: GraphSource, screen: Screen, json: Path | None) -> None:
         if part.pipeline is not None
         for name, description in part.pipeline.lines()
     }
-    screen.say(source.name)
-    screen.facts(facts)
+    screen.facts(facts, title=path)
     if pipeline:
-        screen.say("feature pipeline, by column:")
-        screen.facts(pipeline)
-    write_record(json, "info", {**facts, "pipeline": pipeline}, model=source.graph)
+        screen.facts(pipeline, title="feature pipeline, by column:")
+    write_record(json, "info", {**facts, "pipeline": pipeline}, model=path)
 
 
 def model_facts(model: "FittedModel") -> dict[str, object]:

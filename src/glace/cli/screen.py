@@ -50,8 +50,10 @@ class Screen:
             table.add_row(*map(_cell, row))
         self.console.print(table, markup=False)
 
-    def facts(self, facts: Mapping[str, object]) -> None:
-        """Print names and values, one per line, without those that are None."""
+    def facts(self, facts: Mapping[str, object], title: str | None = None) -> None:
+        """Print a title, if given, then names and values, one per line, without those that are None."""
+        if title is not None:
+            self.say(title)
         known = {name: value for name, value in facts.items() if value is not None}
         width = max(map(len, known), default=0)
         for name, value in known.items():

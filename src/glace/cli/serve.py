@@ -75,10 +75,7 @@ def explore(
     screen, fitted = Screen(quiet), load(model)
     page.part("plotly.js")  # raises if plotly is missing, before the slow map is made
     if export is not None:
-        from glace.server.app import map_values
-
-        answers = Answers(fitted)
-        page.export(answers, map_values(answers, _map(fitted, model, layout, n_jobs, screen)), export)
+        page.export(Answers(fitted), _map(fitted, model, layout, n_jobs, screen), export)
         screen.wrote(export)
         return
     with listening(host, port) as opened:

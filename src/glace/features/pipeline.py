@@ -53,13 +53,6 @@ class Count:
         return f"values of {self.column!r} taken as unknown: {', '.join(said)}" if said else None
 
 
-class Mixed(NamedTuple):
-    """The (n, width) matrix of a table's rows, and for each column how many cells are missing or unknown."""
-
-    matrix: Matrix
-    counts: tuple[Count, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class FeaturePipeline:
     """How the columns of a table become the attribute matrix, side by side in this order.
@@ -126,15 +119,15 @@ class FeaturePipeline:
 
     def matrix(self, frame: Frame) -> Matrix:
         """Return the (n, width) float32 matrix of a data frame: CSR if `is_sparse`, else dense."""
-        return self.mixed(arrow_table(frame, "attributes"), RowLocator("attributes")).matrix
+        return self.mixed(arrow_table(frame, "attributes"), RowLocator("attributes"))[0]
 
     def counts(self, frame: Frame) -> tuple[Count, ...]:
         """Return for each column how many cells of a data frame are missing or unknown."""
         table, where = arrow_table(frame, "attributes"), RowLocator("attributes")
         return tuple(_count(*each, where) for each in self._cells(table, where))
 
-    def mixed(self, table: pa.Table, where: RowLocator) -> Mixed:
-        """Return the matrix of a table's rows, and how many cells are missing or unknown."""
+    def mixed(self, table: pa.Table, where: RowLocator) -> tuple[Matrix, tuple[Count, ...]]:
+        """Return the (n, width) matrix of a table's rows, and for each column how many cells are missing or unknown."""
         cells = self._cells(table, where)
         counts = tuple(_count(*each, where) for each in cells)
         number = Counter(column.kind for column in self.columns)
@@ -142,7 +135,7 @@ class FeaturePipeline:
         for column, values in cells:
             block = column.matrix(values)
             blocks.append(block * np.float32(1 / math.sqrt(number[column.kind])) if column.shared else block)
-        return Mixed(_side_by_side(blocks, self.is_sparse), counts)
+        return _side_by_side(blocks, self.is_sparse), counts
 
     def texts(self, table: pa.Table, where: RowLocator) -> list[str]:
         """Return the texts of a table; only for a pipeline whose only column is a text."""

@@ -258,25 +258,26 @@ def _pyg_attributes(features: Any) -> Attributes | None:
 
 
 def _pyg_weights(store: PyGData) -> Array | None:
-    weights, described = (getattr(store, name, None) for name in ("edge_weight", "edge_attr"))
-    if weights is not None or described is None:
-        return None if weights is None else _numpy(weights, "edge_weight")
-    values = _numpy(described, "edge_attr")
-    if values.ndim == 2 and values.shape[1] == 1:
-        return np.asarray(values[:, 0])
+    name = next((name for name in ("edge_weight", "edge_attr") if getattr(store, name, None) is not None), None)
+    if name is None:
+        return None
+    values = _only_column(_numpy(getattr(store, name), name))
     if values.ndim != 1:
         raise InputError(
-            f"edge_attr has the shape {values.shape}, but an edge has one weight; set edge_weight, or remove edge_attr"
+            f"{name} has the shape {values.shape}, but an edge has one weight; set edge_weight, or remove {name}"
         )
     return values
+
+
+def _only_column(values: Array) -> Array:
+    """Return the column of a matrix that has only one, and any other array as it is."""
+    return np.asarray(values[:, 0]) if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def _pyg_labels(classes: object) -> list[int | None] | None:
     if classes is None:
         return None
-    codes = _numpy(classes, "y")
-    if codes.ndim == 2 and codes.shape[1] == 1:
-        codes = codes[:, 0]
+    codes = _only_column(_numpy(classes, "y"))
     if codes.ndim != 1 or codes.dtype.kind not in "iu":
         raise InputError(f"y must be one integer class a node, but is {codes.dtype} of shape {codes.shape}; remove it")
     return [code if code >= 0 else None for code in codes.tolist()]

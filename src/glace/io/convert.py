@@ -173,22 +173,20 @@ class NodeRows:
         """Read the file again and write row k to node positions[k]; return the number of non-zeros of each node."""
         counts = np.zeros(nodes, dtype=np.int64)
         counts[positions] = np.concatenate(self._counts)
-        put = _sparse_target(writer, counts, self.width) if self.storage == "sparse" else None
-        dense = writer.create(ATTRIBUTES, (nodes, self.width), np.float32) if put is None else None
+        if self.storage == "sparse":
+            put = _sparse_target(writer, counts, self.width)
+        else:
+            put = writer.create(ATTRIBUTES, (nodes, self.width), np.float32).__setitem__
         first = 0
         for piece, share in table_pieces(self.path, "attributes", self.header):
             matrix = self._matrix(piece)
-            here = positions[first : first + matrix.shape[0]]
-            if put is not None:
-                put(sp.csr_array(matrix), here)
-            elif dense is not None:
-                dense[here] = matrix
+            put(positions[first : first + matrix.shape[0]], matrix)
             first += matrix.shape[0]
             report(share)
         return counts
 
 
-def _sparse_target(writer: FolderWriter, counts: Positions, columns: int) -> Callable[[sp.csr_array, Positions], None]:
+def _sparse_target(writer: FolderWriter, counts: Positions, columns: int) -> Callable[[Positions, Matrix], None]:
     """Create a CSR matrix with these numbers of entries per row; return the function that writes rows to positions."""
     indptr = np.concatenate([[0], np.cumsum(counts)])
     width = index_width_of(columns, int(indptr[-1]))
@@ -196,7 +194,8 @@ def _sparse_target(writer: FolderWriter, counts: Positions, columns: int) -> Cal
     indices = writer.create(f"{ATTRIBUTES}/indices", (int(indptr[-1]),), width)
     data = writer.create(f"{ATTRIBUTES}/data", (int(indptr[-1]),), np.float32)
 
-    def put(rows: sp.csr_array, positions: Positions) -> None:
+    def put(positions: Positions, matrix: Matrix) -> None:
+        rows = sp.csr_array(matrix)
         shift = np.repeat(indptr[positions] - rows.indptr[:-1], np.diff(rows.indptr))
         target = shift + np.arange(rows.nnz)
         indices[target], data[target] = rows.indices, rows.data

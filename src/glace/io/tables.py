@@ -69,14 +69,12 @@ def tables_by_type(
     edges: Given, attributes: Given, texts: Given, columns: object, pipeline: object
 ) -> tuple[dict[Ends, Given], dict[str, NodeSource]]:
     """The edge tables by the types of their ends, and the node tables by type; contradictions raise."""
-    if are_typed(edges, attributes, texts):
-        return _edges_by_ends(edges), _nodes_by_type(attributes, texts, columns, pipeline)
-    if attributes is not None and texts is not None:
-        raise InputError("give attributes or texts, not both; texts can be a column of attributes (columns=, --column)")
-    if (columns is not None or pipeline is not None) and attributes is None:
-        raise InputError("kinds of columns (columns=, --column) or a pipeline need a table of attributes")
-    role, table = ("attributes", attributes) if texts is None else ("texts", texts)
-    return {("", ""): edges}, {} if table is None else {"": _source(table, role, columns, pipeline)}
+    if not are_typed(edges, attributes, texts):
+        given = ({} if each is None else {"": each} for each in (attributes, texts, columns, pipeline))
+        return {("", ""): edges}, _node_sources(*given)
+    tables, documents = _by_type(attributes, "attributes"), _by_type(texts, "texts")
+    kinds, pipelines = _options_by_type(columns, "columns"), _options_by_type(pipeline, "pipeline")
+    return _edges_by_ends(edges), _node_sources(tables, documents, kinds, pipelines)
 
 
 def are_typed(*tables: object) -> bool:
@@ -112,18 +110,24 @@ def _source(table: Given, role: str, columns: object, pipeline: object) -> NodeS
     return NodeSource(table, role, columns, pipeline)
 
 
-def _nodes_by_type(attributes: Given, texts: Given, columns: object, pipeline: object) -> dict[str, NodeSource]:
-    tables, documents = _by_type(attributes, "attributes"), _by_type(texts, "texts")
-    kinds, pipelines = _options_by_type(columns, "columns"), _options_by_type(pipeline, "pipeline")
-    both = sorted(set(tables) & set(documents))
-    if both:
-        raise InputError(f"give attributes or texts of type {both[0]!r}, not both")
-    for what, options in (("columns", kinds), ("pipeline", pipelines)):
-        unknown = sorted(set(options) - set(tables))
-        if unknown:
-            raise InputError(f"{what} of type {unknown[0]!r}, which has no table of attributes; leave it out")
+def _node_sources(
+    tables: dict[str, Given], documents: dict[str, Given], kinds: dict[str, object], pipelines: dict[str, object]
+) -> dict[str, NodeSource]:
+    for name in sorted(tables.keys() & documents.keys()):
+        raise InputError(
+            f"give attributes or texts{_of_type(name)}, not both; texts can be a column of attributes (columns=, "
+            "--column)"
+        )
+    for name in sorted((kinds.keys() | pipelines.keys()) - tables.keys()):
+        raise InputError(
+            f"kinds of columns (columns=, --column) or a pipeline{_of_type(name)} need a table of attributes"
+        )
     nodes = {name: _source(table, "attributes", kinds.get(name), pipelines.get(name)) for name, table in tables.items()}
     return nodes | {name: NodeSource(table, "texts") for name, table in documents.items()}
+
+
+def _of_type(name: str) -> str:
+    return f" of type {name!r}" if name else ""
 
 
 def _by_type(tables: Given, what: str) -> dict[str, Given]:

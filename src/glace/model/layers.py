@@ -4,6 +4,7 @@ import copy
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +69,8 @@ class InputLayer(nn.Module):
     `fan_in` is the number of inputs that a hidden number is summed over, if there are other layers beside this one.
     """
 
+    trained_by_autograd = True
+
     def __init__(
         self,
         shape: InputShape,
@@ -77,7 +80,8 @@ class InputLayer(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(xavier_uniform(shape.columns, hidden, generator, fan_in))
+        weight = xavier_uniform(shape.columns, hidden, generator, fan_in)
+        self.weight = nn.Parameter(weight, requires_grad=self.trained_by_autograd)
         self.bias = nn.Parameter(torch.zeros(hidden)) if bias else None
         self.one_hot = shape.one_hot
 
@@ -129,18 +133,12 @@ class SparseInput(InputLayer):
     computed from.
     """
 
-    def __init__(
-        self,
-        shape: InputShape,
-        hidden: int,
-        generator: np.random.Generator,
-        fan_in: int | None = None,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(shape, hidden, generator, fan_in, bias)
-        self.weight.requires_grad_(False)
-        self.pending: tuple[CSR, NodeIndex, Tensor] | None = None
-        self._slots = np.full(shape.columns, -1, dtype=np.int64)
+    trained_by_autograd = False
+    pending: tuple[CSR, NodeIndex, Tensor] | None = None
+
+    @cached_property
+    def _slots(self) -> NodeIndex:
+        return np.full(len(self.weight), -1, dtype=np.int64)
 
     def forward(self, attributes: Matrix, rows: NodeIndex, base: Tensor | None = None) -> Tensor:
         """Return (R, hidden); `base` is changed in place."""

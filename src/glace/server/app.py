@@ -1,11 +1,8 @@
 """The HTTP interface: the answers as JSON, with limits on requests and clear errors."""
 
 import asyncio
-import base64
 from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -92,7 +89,7 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
 
 
 def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:
-    drawn = map_values(answers, positions)
+    drawn = page.map_values(answers, positions)
 
     @app.get("/api/map")
     def whole_map() -> Answer:
@@ -107,25 +104,6 @@ def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:
         if name not in page.PARTS:
             raise HTTPException(404, f"no file {name!r}")
         return Response(page.part(name), media_type=page.PARTS[name])
-
-
-def map_values(answers: Answers, positions: Positions) -> Answer:
-    """The values of the map; arrays of numbers as base64 of their bytes."""
-    embedding, graph = answers.embedding, answers.graph
-    labels, types = (None, None) if graph is None else (graph.labels, graph.node_types)
-    return {
-        **answers.facts(),
-        "ids": [str(each) for each in embedding.ids],
-        "x": _packed(positions[:, 0]),
-        "y": _packed(positions[:, 1]),
-        "codes": None if labels is None else _packed(labels.codes),
-        "type_codes": None if types is None else _packed(types.codes),
-        "certainty": None if embedding.certainty is None else _packed(embedding.certainty),
-    }
-
-
-def _packed(numbers: npt.NDArray[np.generic]) -> str:
-    return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f4").tobytes()).decode()
 
 
 def _add_refusals(app: FastAPI) -> None:

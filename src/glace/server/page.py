@@ -1,5 +1,6 @@
 """The explorer page: served as several files, or written as one file that needs no server."""
 
+import base64
 import json
 from functools import cache
 from importlib import resources
@@ -11,7 +12,8 @@ import numpy.typing as npt
 
 from glace.errors import InputError
 from glace.queries.links import link_types, links_of_each
-from glace.server.answers import Answers, ellipses
+from glace.server.answers import Answer, Answers, ellipses
+from glace.server.map import Positions
 from glace.sparse import row_of
 from glace.storage.files import replacing
 
@@ -24,12 +26,8 @@ NEIGHBORS, LINKS = 8, 5
 @cache
 def part(name: str) -> str:
     """The text of a file of the page; plotly.js comes from the Python package plotly."""
-    if name == "plotly.js":
-        return _plotly()
-    return (resources.files("glace.server") / "page" / name).read_text("utf-8")
-
-
-def _plotly() -> str:
+    if name != "plotly.js":
+        return (resources.files("glace.server") / "page" / name).read_text("utf-8")
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as problem:
@@ -44,15 +42,35 @@ def linked() -> str:
     return part("index.html").replace("<!-- style -->", links).replace("<!-- scripts -->", scripts)
 
 
-def export(answers: Answers, drawn: dict[str, Any], path: Path) -> None:
-    """Write the page with all answers into one file; `drawn` are the values of the map."""
+def map_values(answers: Answers, positions: Positions) -> Answer:
+    """The values of the map; arrays of numbers as base64 of their bytes."""
+    embedding, graph = answers.embedding, answers.graph
+    labels, types = (None, None) if graph is None else (graph.labels, graph.node_types)
+    return {
+        **answers.facts(),
+        "ids": [str(each) for each in embedding.ids],
+        "x": _packed(positions[:, 0]),
+        "y": _packed(positions[:, 1]),
+        "codes": None if labels is None else _packed(labels.codes),
+        "type_codes": None if types is None else _packed(types.codes),
+        "certainty": None if embedding.certainty is None else _packed(embedding.certainty),
+    }
+
+
+def _packed(numbers: npt.NDArray[np.generic]) -> str:
+    return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f4").tobytes()).decode()
+
+
+def export(answers: Answers, positions: Positions, path: Path) -> None:
+    """Write the page with the map of these positions and all answers into one file."""
     if len(answers.embedding) > MOST_NODES:
         raise InputError(
             f"a standalone page holds at most {MOST_NODES:,} nodes, not {len(answers.embedding):,}; "
             "use `glace explore` without a file"
         )
     # Inside a script element, text must not look like the end of it or the start of another.
-    data = json.dumps({**drawn, **_all_answers(answers)}, separators=(",", ":")).replace("<", "\\u003c")
+    values = map_values(answers, positions) | _all_answers(answers)
+    data = json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")
     scripts = "".join(
         f"<script{kind}>{text}</script>\n"
         for kind, text in (
