@@ -107,6 +107,15 @@ def test_every_public_name_has_a_home():
     assert sorted(cast("list[str]", glace.__all__)) == sorted(HOME)
 
 
+def test_type_checkers_see_the_public_names():
+    blocks = [node.body for node in ast.parse((SOURCE / "__init__.py").read_text()).body if isinstance(node, ast.If)]
+    (block,) = blocks
+    imported = [node for node in block if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: (node.module, alias.name) for node in imported for alias in node.names}
+    public = {name: (module, name) for module, names in glace._PUBLIC.items() for name in names}
+    assert seen == public | {"datasets": ("glace", "datasets")}
+
+
 def test_every_unit_is_in_the_table():
     assert {unit_of(path) for path in MODULES} <= set(MAY_IMPORT)
 

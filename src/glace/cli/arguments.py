@@ -6,7 +6,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+from typer import Argument, Option
 
 from glace.config.config import STAGES
 from glace.errors import InputError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _option(*names: str, help: str, panel: str | None = None, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar)
+    return Option(*names, help=help, rich_help_panel=panel, metavar=metavar)
 
 
 def _graph_option(help: str, metavar: str | None = None) -> Any:
@@ -27,16 +27,12 @@ def _graph_option(help: str, metavar: str | None = None) -> Any:
 Listed = list[str] | None
 DataDir = Annotated[Path | None, _option(help="Folder of dataset files; default: $GLACE_DATA, or the user's cache.")]
 NoHeader = Annotated[bool, _option("--no-header", help="CSV and TSV files have no header.")]
-Json = Annotated[
-    Path | None, _option("--json", help="Also write the results to this file, as a JSON record.", panel="Output")
-]
+Json = Annotated[Path | None, _option("--json", help="Also write the results to this file, as JSON.", panel="Output")]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print only errors.", panel="Output")]
 NJobs = Annotated[int, _option(help="Number of threads.")]
 K = Annotated[int, _option("-k", help="Number of answers.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by `glace fit`.")]
-AnyEmbedding = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model file, or an embedding (.parquet .arrow .npz).")
-]
+ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file written by `glace fit`.")]
+AnyEmbedding = Annotated[Path, Argument(metavar="MODEL", help="A model file, or an embedding (.parquet .arrow .npz).")]
 ModelOutput = Annotated[Path, _option("--output", "-o", help="The model file to write.")]
 EmbeddingOutput = Annotated[Path, _option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")]
 TableOutput = Annotated[Path | None, _option("--output", "-o", help="Write all results to this .csv or .parquet file.")]
@@ -49,7 +45,7 @@ class GraphSource:
 
     graph: Annotated[
         str | None,
-        typer.Argument(metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder or a table of edges."),
+        Argument(metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder or a table of edges."),
     ] = None
     edges: Annotated[
         Listed,
@@ -223,7 +219,7 @@ class TrainingOptions(dict[str, Any]):
 def _training_option(each: "Field[object]", stage: type[HasFields]) -> inspect.Parameter:
     limits = limits_of(stage)[each.name]
     choices = f" ({', '.join(limits.choices)}{'' if limits.kind is str else ', or a number'})" if limits.choices else ""
-    shown = typer.Option(
+    shown = Option(
         help=limits.help + choices,
         rich_help_panel=stage.__name__.removesuffix("Config"),
         show_default=False if each.default in (None, MISSING) else str(each.default),

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from glace.cli.arguments import GraphSource, Quiet
 from glace.cli.screen import Screen, check_outputs, in_bytes
@@ -11,7 +11,7 @@ from glace.cli.screen import Screen, check_outputs, in_bytes
 
 def convert(
     source: GraphSource,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The graph folder to write, such as NAME.graph.")],
+    output: Annotated[Path, Option("--output", "-o", help="The graph folder to write, such as NAME.graph.")],
     quiet: Quiet = False,
 ) -> None:
     """Write a graph as a folder of arrays that other commands map into memory instead of loading.

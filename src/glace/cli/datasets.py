@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from glace.cli.arguments import DataDir, Json, Quiet
 from glace.cli.screen import Screen, check_outputs, download_listener, in_bytes, write_record
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, download and build datasets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The name of a dataset.")]
+Name = Annotated[str, Argument(help="The name of a dataset.")]
 
 
 @app.command("list")
@@ -63,11 +64,9 @@ def build(
     name: Name,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="Folder of the original files, by default Debian's; for acm, AMiner's text file."),
+        Option("--from", help="Folder of the original files, by default Debian's; for acm, AMiner's text file."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write it; by default the data folder.")
-    ] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="File to write; default: in the data folder.")] = None,
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from glace.cli.arguments import Json, NJobs, Quiet
 from glace.cli.screen import Screen, check_outputs, in_words, training_listener, write_record
@@ -24,8 +24,8 @@ STEPS = 1500
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files.")] = Path("glace-demo"),
-    random_state: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the files.")] = Path("glace-demo"),
+    random_state: Annotated[int, Option(help="Seed of all random numbers.")] = 0,
     n_jobs: NJobs = 1,
     json: Json = None,
     quiet: Quiet = False,

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from glace.cli.arguments import AnyEmbedding, EmbeddingOutput, Json, ModelFile, NJobs, NoHeader, Quiet
 from glace.cli.screen import Screen, check_outputs, write_record
@@ -19,12 +19,10 @@ def embed(
     model: ModelFile,
     output: EmbeddingOutput,
     attributes: Annotated[
-        Path | None, typer.Option(help="Table of attributes: id, then the columns that the model was trained on.")
+        Path | None, Option(help="Table of attributes: id, then the columns of the training.")
     ] = None,
-    texts: Annotated[Path | None, typer.Option(help="Table of texts: id, text; for a model trained on texts.")] = None,
-    node_type: Annotated[
-        str | None, typer.Option(help="Type of the nodes, for a model with several node types.")
-    ] = None,
+    texts: Annotated[Path | None, Option(help="Table of texts: id, text; for a model trained on texts.")] = None,
+    node_type: Annotated[str | None, Option(help="Type of the nodes, for a model with several node types.")] = None,
     no_header: NoHeader = False,
     n_jobs: NJobs = 1,
     json: Json = None,
@@ -32,7 +30,6 @@ def embed(
 ) -> None:
     """Compute the Gaussians of new nodes from their attributes or texts alone."""
     from glace.fitted.model import load
-    from glace.fitted.new_nodes import check_has_attributes
     from glace.gaussian.embedding_file import check_ending, write_embedding
     from glace.io.read import read_rows
 
@@ -43,7 +40,6 @@ def embed(
     check_ending(output)
     fitted, screen = load(model), Screen(quiet)
     part = fitted.node_type(node_type)
-    check_has_attributes(part)
     rows = read_rows(
         path, role, header=not no_header, width=part.width, names=part.feature_names, pipeline=part.pipeline
     )

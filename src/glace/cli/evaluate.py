@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glace.cli.arguments import GraphSource, Json, MethodOptions, Quiet, named_options
 from glace.cli.screen import Screen, check_outputs, in_words
@@ -15,19 +15,15 @@ def evaluate(
     source: GraphSource,
     task: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="TASK",
             help="link-prediction, node-classification, induction, convergence, visualization or uncertainty.",
         ),
     ],
-    method: Annotated[str, typer.Option(help="A method's name, such as glace, node2vec or graph2gauss.")] = "glace",
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the method.")] = 0,
-    split: Annotated[
-        Path | None, typer.Option(help="A fixed split of the edges (.npz) instead of a random one.")
-    ] = None,
-    hidden_share: Annotated[
-        float | None, typer.Option(help="Share of nodes that induction hides; default 0.1.")
-    ] = None,
+    method: Annotated[str, Option(help="A method's name, such as glace, node2vec or graph2gauss.")] = "glace",
+    seed: Annotated[int, Option(help="Seed of the split and of the method.")] = 0,
+    split: Annotated[Path | None, Option(help="A fixed split of the edges (.npz) instead of a random one.")] = None,
+    hidden_share: Annotated[float | None, Option(help="Share of nodes that induction hides; default 0.1.")] = None,
     option: MethodOptions = None,
     json: Json = None,
     quiet: Quiet = False,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from glace.cli.arguments import GraphSource, Json, MethodOptions, ModelOutput, Quiet, TrainingOptions, named_options
 from glace.cli.screen import Screen, check_outputs, in_bytes, in_words, training_listener, write_record
@@ -26,15 +26,15 @@ def fit(
     output: ModelOutput = Path("model.glace"),
     method: Annotated[
         str,
-        typer.Option(
+        Option(
             help="glace: Gaussians with the best defaults; glace-published: as in the paper; lace: points; line: edges "
             "only. Or another method of `glace evaluate`, which writes an embedding instead of a model."
         ),
     ] = "glace",
     option: MethodOptions = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Only print the expected sizes.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
+    checkpoint_seconds: Annotated[float, Option(help="Seconds between two checkpoints.")] = 10.0,
+    estimate: Annotated[bool, Option("--estimate", help="Only print the expected sizes.")] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -98,13 +98,7 @@ def _fit_other_method(
 
 
 def _train(
-    config: Config,
-    method: str,
-    graph: "Graph",
-    checkpoint: Path,
-    resume: bool,
-    checkpoint_seconds: float,
-    screen: Screen,
+    config: Config, method: str, graph: "Graph", checkpoint: Path, resume: bool, seconds: float, screen: Screen
 ) -> "FittedModel":
     from glace.training.train import train
 
@@ -122,7 +116,7 @@ def _train(
                 method=method,
                 listener=training_listener(report),
                 checkpoint=checkpoint,
-                checkpoint_seconds=checkpoint_seconds,
+                checkpoint_seconds=seconds,
                 resume=resume,
             )
     except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from glace.cli.arguments import Json, K, ModelFile, NoHeader, Quiet, TableOutput
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
@@ -16,17 +16,15 @@ if TYPE_CHECKING:
 
 def links(
     model: ModelFile,
-    node: Annotated[str | None, typer.Argument(help="Only edges of this node.")] = None,
+    node: Annotated[str | None, Argument(help="Only edges of this node.")] = None,
     k: K = 100,
     node_type: Annotated[
         str | None,
-        typer.Option(help="Only edges from NODE to nodes of this type; without NODE, edges with an end of this type."),
+        Option(help="Only edges from NODE to nodes of this type; without NODE, edges with an end of this type."),
     ] = None,
-    edges: Annotated[
-        Path | None, typer.Option(help="Table of the known edges, for a model that was trained on a graph folder.")
-    ] = None,
+    edges: Annotated[Path | None, Option(help="Table of the known edges, for a model of a graph folder.")] = None,
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="Search with an index (extra `search`): faster, misses a few.")
+        bool, Option("--approximate", help="Search with an index (extra `search`): faster, misses a few.")
     ] = False,
     output: TableOutput = None,
     no_header: NoHeader = False,
@@ -47,14 +45,8 @@ def links(
     if known is None and fitted.graph is None:
         raise InputError("the model keeps no edges, as its graph is too large; give the known edges with --edges FILE")
     with screen.progress("searching") as report:
-        found = fitted.links(
-            None if node is None else fitted.embedding.ids.parse(node),
-            k,
-            node_type=node_type,
-            known=known,
-            approximate=approximate,
-            progress=report,
-        )
+        source = None if node is None else fitted.embedding.ids.parse(node)
+        found = fitted.links(source, k, node_type=node_type, known=known, approximate=approximate, progress=report)
     calibration = fitted.calibration
     screen.pairs(found.to_arrow(), output, "edges")
     if calibration is not None:
@@ -68,8 +60,6 @@ def links(
 
 def _known(model: "FittedModel", path: Path, no_header: bool) -> "Graph":
     """The edges of a table as a graph with the model's nodes."""
-    import numpy as np
-
     from glace.graph.arrays import from_arrays
     from glace.io.read import read_pairs
 
@@ -77,5 +67,4 @@ def _known(model: "FittedModel", path: Path, no_header: bool) -> "Graph":
         raise InputError("the model has its edges already; leave --edges out")
     ids = model.embedding.ids
     pairs = read_pairs(path, ids, header=not no_header)
-    no_attributes = np.zeros((len(ids), 1), np.float32)
-    return from_arrays(pairs, no_attributes, ids=ids.array, directed=model.directed)
+    return from_arrays(pairs, ids=ids.array, directed=model.directed)

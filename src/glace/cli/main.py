@@ -9,24 +9,23 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from glace import __version__
-from glace.cli import (
-    convert,
-    datasets,
-    demo,
-    embed,
-    evaluate,
-    fit,
-    info,
-    links,
-    neighbors,
-    reproduce,
-    score,
-    serve,
-    update,
-)
+from glace.cli import datasets
 from glace.cli.arguments import OPTION_GROUPS
+from glace.cli.convert import convert
+from glace.cli.demo import demo
+from glace.cli.embed import embed, export
+from glace.cli.evaluate import evaluate
+from glace.cli.fit import fit
+from glace.cli.info import info
+from glace.cli.links import links
+from glace.cli.neighbors import neighbors
+from glace.cli.reproduce import report, reproduce
+from glace.cli.score import score
+from glace.cli.serve import explore, serve
+from glace.cli.update import update
 from glace.errors import GlaceError, InputError, TooLarge, TrainingDiverged
 
 # One line per paragraph, because typer keeps all line breaks of a help text.
@@ -51,7 +50,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Options before the verb; HELP is the help text."""
@@ -82,23 +81,8 @@ def with_option_groups(verb: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-VERBS: tuple[Callable[..., None], ...] = (
-    info.info,
-    convert.convert,
-    fit.fit,
-    update.update,
-    embed.embed,
-    neighbors.neighbors,
-    links.links,
-    score.score,
-    serve.serve,
-    serve.explore,
-    embed.export,
-    demo.demo,
-    evaluate.evaluate,
-    reproduce.reproduce,
-    reproduce.report,
-)
+VERBS: list[Callable[..., None]] = [info, convert, fit, update, embed, neighbors, links, score, serve, explore, export]
+VERBS += [demo, evaluate, reproduce, report]
 for verb in VERBS:
     app.command()(with_option_groups(verb))
 app.add_typer(datasets.app, name="datasets")

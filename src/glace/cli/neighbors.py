@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from glace.cli.arguments import AnyEmbedding, Json, K, Quiet
 from glace.cli.screen import Screen, check_outputs, write_record
@@ -19,22 +19,18 @@ SHOWN = ("query", "id", "label", "type", "dissimilarity", "probability", "known"
 
 def neighbors(
     model: AnyEmbedding,
-    node: Annotated[str | None, typer.Argument(help="The id of a node.")] = None,
-    of: Annotated[
-        Path | None, typer.Option(help="New nodes instead of NODE: an embedding written by `glace embed`.")
-    ] = None,
+    node: Annotated[str | None, Argument(help="The id of a node.")] = None,
+    of: Annotated[Path | None, Option(help="New nodes instead of NODE: an embedding written by `glace embed`.")] = None,
     k: K = 10,
     by: Annotated[
-        str, typer.Option(help="Rank nodes as targets of an `edge`, or by `similarity`; the same for first order.")
+        str, Option(help="Rank targets of an `edge`, or by `similarity`; the same for first order.")
     ] = "edge",
     measure: Annotated[
-        str | None, typer.Option(help="A dissimilarity to rank by, instead of the one that the model was trained with.")
+        str | None, Option(help="A dissimilarity to rank by, instead of the one that the model was trained with.")
     ] = None,
-    exclude_known: Annotated[
-        bool, typer.Option("--exclude-known", help="Leave out nodes that NODE already has an edge to.")
-    ] = False,
-    label: Annotated[str | None, typer.Option(help="Only nodes with this label.")] = None,
-    node_type: Annotated[str | None, typer.Option(help="Only nodes of this type.")] = None,
+    exclude_known: Annotated[bool, Option("--exclude-known", help="Leave out nodes that NODE has an edge to.")] = False,
+    label: Annotated[str | None, Option(help="Only nodes with this label.")] = None,
+    node_type: Annotated[str | None, Option(help="Only nodes of this type.")] = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -46,10 +42,11 @@ def neighbors(
         raise InputError("give either the id of a node, or --of FILE with new nodes")
     check_outputs(json, inputs=[model, of])
     embedding, graph = load_with_graph(model)
+    nodes = embedding.ids.parse(str(node)) if of is None else _new_nodes(embedding, model, of)
     found = neighbors(
         embedding,
         graph,
-        embedding.ids.parse(str(node)) if of is None else _new_nodes(embedding, model, of),
+        nodes,
         k,
         by=by,
         measure=measure,

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from glace.cli.arguments import DataDir, Quiet
 from glace.cli.screen import Screen, download_listener
@@ -18,28 +18,21 @@ if TYPE_CHECKING:
 def reproduce(
     what: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="WHAT", help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty; or all, the default."
         ),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for records and report.")
-    ] = Path("results"),
-    datasets: Annotated[
-        str | None, typer.Option(help="Names, separated by commas; by default those of the paper.")
-    ] = None,
-    methods: Annotated[str | None, typer.Option(help="Names, separated by commas; by default all.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of runs of each kind, with the seeds 0, 1, ...")] = None,
-    limit: Annotated[float, typer.Option(metavar="HOURS", help="Time limit of one run, in the paper 5.")] = 5.0,
-    split: Annotated[Path | None, typer.Option(help="A fixed split of the edges (.npz) of one dataset.")] = None,
-    parallel_runs: Annotated[
-        int, typer.Option(min=1, help="Runs at the same time. Running times are comparable only with 1.")
-    ] = 1,
+    output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
+    datasets: Annotated[str | None, Option(help="Names, separated by commas; by default those of the paper.")] = None,
+    methods: Annotated[str | None, Option(help="Names, separated by commas; by default all.")] = None,
+    seeds: Annotated[int | None, Option(help="Number of runs of each kind, with the seeds 0, 1, ...")] = None,
+    limit: Annotated[float, Option(metavar="HOURS", help="Time limit of one run, in the paper 5.")] = 5.0,
+    split: Annotated[Path | None, Option(help="A fixed split of the edges (.npz) of one dataset.")] = None,
+    parallel_runs: Annotated[int, Option(min=1, help="Runs at the same time; to compare running times, use 1.")] = 1,
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure the paper's tables and figures and compare with it; an interrupted command continues where it stopped."""
-    from glace.experiments.report.write import write_report
     from glace.experiments.run import EXPERIMENTS, GridOptions, check_folder, run_grid, runs
 
     screen = Screen(quiet)
@@ -51,21 +44,18 @@ def reproduce(
         raise InputError("applies to one dataset; name it with --datasets", option="split")
     check_folder(output)
     _get_missing(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
-    with screen.progress("runs") as report:
+    with screen.progress("runs") as show:
 
         def listener(run: "Evaluation", record: "JsonObject", done: int) -> None:
-            report(done / len(grid), f"{done} of {len(grid)}")
+            show(done / len(grid), f"{done} of {len(grid)}")
             screen.say(_line(run, record))
 
         run_grid(grid, GridOptions(output, data_dir, limit * 3600, parallel_runs), listener)
-    for path in (path for path in write_report(output) if path.suffix != ".png"):
-        screen.wrote(path)
+    report(output, quiet)
 
 
 def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder with the records.jsonl (or .jsonl.xz) of `glace reproduce`.")
-    ],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder with the records.jsonl(.xz) of `glace reproduce`.")],
     quiet: Quiet = False,
 ) -> None:
     """Draw the records of a folder as report.md with plots/*.png, and as one file report.html; runs nothing."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet, TableOutput
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def score(
     model: AnyEmbedding,
-    nodes: Annotated[list[str] | None, typer.Argument(metavar="SOURCE TARGET", help="One pair of ids.")] = None,
-    pairs: Annotated[Path | None, typer.Option(help="Table of pairs: source, target.")] = None,
+    nodes: Annotated[list[str] | None, Argument(metavar="SOURCE TARGET", help="One pair of ids.")] = None,
+    pairs: Annotated[Path | None, Option(help="Table of pairs: source, target.")] = None,
     output: TableOutput = None,
     no_header: NoHeader = False,
     json: Json = None,

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from glace.cli.arguments import ModelFile, NJobs, Quiet
 from glace.cli.screen import Screen, check_ending, check_outputs
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from glace.fitted.model import FittedModel
     from glace.server.map import Positions
 
-Host = Annotated[
-    str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines connect, without a password.")
-]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")]
+Host = Annotated[str, Option(help="Address to listen on; 0.0.0.0 lets other machines connect, without a password.")]
+Port = Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 LOOPBACK = "127.0.0.1"
 
 
@@ -25,12 +23,8 @@ def serve(
     model: ModelFile,
     host: Host = LOOPBACK,
     port: Port = 8765,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Number of processes; they share the memory of the Gaussians.")
-    ] = 1,
-    allow: Annotated[
-        list[str] | None, typer.Option(help="Another host name that requests may use. May be repeated.")
-    ] = None,
+    workers: Annotated[int, Option(min=1, help="Number of processes; they share the memory of the Gaussians.")] = 1,
+    allow: Annotated[list[str] | None, Option(help="Another host name that requests may use. May be repeated.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Answer questions over HTTP: neighbors, score, links, embed, node; /openapi.json describes them."""
@@ -50,14 +44,12 @@ def serve(
 def explore(
     model: ModelFile,
     layout: Annotated[
-        str, typer.Option(help="The layout of the map: `tsne` preserves neighbourhoods, `pca` distances.")
+        str, Option(help="Layout of the map: `tsne` preserves neighbourhoods, `pca` distances.")
     ] = "tsne",
-    export: Annotated[
-        Path | None, typer.Option(help="Write the page to this .html file, which needs no server, and exit.")
-    ] = None,
+    export: Annotated[Path | None, Option(help="Only write the page to this .html file; it needs no server.")] = None,
     host: Host = LOOPBACK,
     port: Port = 8765,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
     n_jobs: NJobs = 1,
     quiet: Quiet = False,
 ) -> None:

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from glace.cli.arguments import GraphSource, Json, ModelOutput, NJobs, Quiet
 from glace.cli.screen import Screen, check_outputs, training_listener, write_record
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def update(
     source: GraphSource,
-    model: Annotated[Path, typer.Option(help="The model file to start from; it is not changed.")],
+    model: Annotated[Path, Option(help="The model file to start from; it is not changed.")],
     output: ModelOutput,
-    drift_penalty: Annotated[float, typer.Option(help="Weight of the penalty on moving old nodes; 0 is none.")] = 0.1,
-    max_steps: Annotated[int | None, typer.Option(help="Training steps; by default a tenth of those of a fit.")] = None,
+    drift_penalty: Annotated[float, Option(help="Weight of the penalty on moving old nodes; 0 is none.")] = 0.1,
+    max_steps: Annotated[int | None, Option(help="Training steps; by default a tenth of those of a fit.")] = None,
     n_jobs: NJobs = 1,
     json: Json = None,
     quiet: Quiet = False,
@@ -39,13 +39,9 @@ def update(
     graph = source.load(_pipelines(source, fitted))
     screen.graph(graph)
     with screen.progress("training") as report:
+        listener = training_listener(report)
         updated = update_model(
-            fitted,
-            graph,
-            drift_penalty=drift_penalty,
-            max_steps=max_steps,
-            n_jobs=n_jobs,
-            listener=training_listener(report),
+            fitted, graph, drift_penalty=drift_penalty, max_steps=max_steps, n_jobs=n_jobs, listener=listener
         )
     updated.save(output)
     found = compare(fitted, updated)

@@ -21,7 +21,7 @@ from glace.experiments.evaluation.uncertainty import uncertainty
 from glace.experiments.record_file import key_of
 from glace.experiments.splits import Split, given_split, hide_nodes, split_edges
 from glace.fitted.state import Listener, Progress
-from glace.gaussian.dissimilarity import stacked
+from glace.gaussian.dissimilarity import concatenated
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph, NodeAttributes
 from glace.graph.split import HeldOut
@@ -122,10 +122,10 @@ def make(name: str, options: Options) -> Method:
 
 
 def _joined(known: Embedding, unseen: Embedding) -> Embedding:
-    own = stacked([known.gaussian, unseen.gaussian])
+    own = concatenated([known.gaussian, unseen.gaussian], axis=0)
     context = None
     if known.context is not None and unseen.context is not None:
-        context = stacked([known.context, unseen.context])
+        context = concatenated([known.context, unseen.context], axis=0)
     certainty = None
     if known.certainty is not None and unseen.certainty is not None:
         certainty = np.concatenate([known.certainty, unseen.certainty])

@@ -221,10 +221,8 @@ def _example(column: ArrowColumn, where: RowLocator) -> str:
 
 def label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Categories | None]:
     """Return the categories of the columns `label` and `type`, if the table has them."""
-    label, kind = (
-        Categories.of(table.column(name)) if name in table.column_names and name != key else None
-        for name in ("label", "type")
-    )
+    there = set(table.column_names) - {key}
+    label, kind = (Categories.of(table.column(name)) if name in there else None for name in CATEGORIES)
     return label, kind
 
 

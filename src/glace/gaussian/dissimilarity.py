@@ -12,6 +12,7 @@ docs/concepts.md for figures.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,8 +58,8 @@ class Dissimilarity:
     direct: Callable[[Gaussian, Gaussian], Array]
     left: Callable[[Gaussian], Factor]
     right: Callable[[Gaussian], Factor]
-    symmetric: bool
-    needs_variance: bool
+    symmetric: bool = True
+    needs_variance: bool = True
 
     def all_pairs(self, first: Gaussian, second: Gaussian) -> Array:
         """(..., n, m) dissimilarities of every row of `first` to every row of `second`."""
@@ -76,14 +77,6 @@ def products(left: Factor, right: Factor) -> Array:
     return rows @ columns.swapaxes(-1, -2)
 
 
-def stacked(parts: Sequence[Gaussian]) -> Gaussian:
-    """The rows of all parts, one after the other; numpy arrays."""
-    means = np.concatenate([part.mean for part in parts])
-    if parts[0].variance is None:
-        return Gaussian(means, None)
-    return Gaussian(means, np.concatenate([part.variance for part in parts]))
-
-
 def roles(measure: Dissimilarity, own: Gaussian, context: Gaussian | None) -> Roles:
     """The Gaussians that stand for nodes as source and as target of an edge.
 
@@ -98,15 +91,14 @@ def roles(measure: Dissimilarity, own: Gaussian, context: Gaussian | None) -> Ro
     return Roles(concatenated([own, context]), concatenated([context, own]), 0.5)
 
 
-def concatenated(parts: Sequence[Gaussian]) -> Gaussian:
-    """One Gaussian of all dimensions of the parts."""
+def concatenated(parts: Sequence[Gaussian], axis: int = -1) -> Gaussian:
+    """Gaussians with all dimensions of the parts, or, for axis 0, with the rows of all parts."""
     if len(parts) == 1:
         return parts[0]
     library = _library(parts[0].mean)
     means, variances = [part.mean for part in parts], [part.variance for part in parts]
-    return Gaussian(
-        library.concatenate(means, -1), None if variances[0] is None else library.concatenate(variances, -1)
-    )
+    variance = None if variances[0] is None else library.concatenate(variances, axis)
+    return Gaussian(library.concatenate(means, axis), variance)
 
 
 def named(name: str) -> Dissimilarity:
@@ -191,7 +183,7 @@ def _wasserstein2(first: Gaussian, second: Gaussian) -> Array:
     return (gap * gap + spread * spread).sum(-1)
 
 
-def _wasserstein2_side(gaussian: Gaussian, scale: float) -> Factor:
+def _wasserstein_side(scale: float, gaussian: Gaussian) -> Factor:
     library, variance = _library(gaussian.mean), _variance(gaussian)
     vector = library.concatenate([gaussian.mean, variance**0.5], -1)
     return Factor(scale * vector, (gaussian.mean**2 + variance).sum(-1))
@@ -201,33 +193,17 @@ def _dot(first: Gaussian, second: Gaussian) -> Array:
     return -(first.mean * second.mean).sum(-1)
 
 
-def _dot_side(gaussian: Gaussian, scale: float) -> Factor:
+def _dot_side(scale: float, gaussian: Gaussian) -> Factor:
     return Factor(scale * gaussian.mean, 0.0 * gaussian.mean[..., 0])
 
 
 MEASURES = {
     measure.name: measure
     for measure in (
-        Dissimilarity("kl", _kl, _kl_left, _kl_right, symmetric=False, needs_variance=True),
-        Dissimilarity(
-            "symmetric_kl", _symmetric_kl, _symmetric_kl_left, _symmetric_kl_right, symmetric=True, needs_variance=True
-        ),
-        Dissimilarity(
-            "wasserstein2",
-            _wasserstein2,
-            lambda first: _wasserstein2_side(first, 1.0),
-            lambda second: _wasserstein2_side(second, -2.0),
-            symmetric=True,
-            needs_variance=True,
-        ),
-        Dissimilarity(
-            "dot",
-            _dot,
-            lambda first: _dot_side(first, 1.0),
-            lambda second: _dot_side(second, -1.0),
-            symmetric=True,
-            needs_variance=False,
-        ),
+        Dissimilarity("kl", _kl, _kl_left, _kl_right, symmetric=False),
+        Dissimilarity("symmetric_kl", _symmetric_kl, _symmetric_kl_left, _symmetric_kl_right),
+        Dissimilarity("wasserstein2", _wasserstein2, partial(_wasserstein_side, 1.0), partial(_wasserstein_side, -2.0)),
+        Dissimilarity("dot", _dot, partial(_dot_side, 1.0), partial(_dot_side, -1.0), needs_variance=False),
     )
 }
 """All measures by name: `kl` for directed graphs, `symmetric_kl` for undirected graphs, `dot` for points."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from glace.blocks import blocks
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
 
 BLOCK, QUERIES = 16_384, 256
 """Nodes and queries per matrix product: a block of dissimilarities takes 16 MB."""
@@ -87,7 +87,8 @@ class Targets:
         self, queries: Gaussian, k: int, exclude: Exclusions | None, among: npt.NDArray[np.bool_] | None
     ) -> tuple[Positions, Values]:
         queries = wide(queries)
-        rows = _query_rows(self.measure.left(queries))
+        left = self.measure.left(queries)
+        rows = _rounded(np.column_stack([left.vector, left.bias, np.ones_like(left.bias)]))
         lengths = _lengths(rows)
         relative_error = (rows.shape[1] + 4) * ROUNDING * lengths
         best = Best(len(rows), k)
@@ -158,10 +159,6 @@ def wide(gaussian: Gaussian) -> Gaussian:
 def _allow_overflow() -> np.errstate:
     """Values that overflow float32 get an infinite error, and are then compared by the direct formula."""
     return np.errstate(over="ignore", invalid="ignore")
-
-
-def _query_rows(left: Factor) -> npt.NDArray[np.float32]:
-    return _rounded(np.column_stack([left.vector, left.bias, np.ones_like(left.bias)]))
 
 
 def _rounded(rows: Values) -> npt.NDArray[np.float32]:

@@ -216,19 +216,18 @@ def _weight(source: NodeId, target: NodeId, value: object) -> float:
 
 
 def _vectors(graph: NetworkXGraph, nodes: Iterable[NodeId], name: str) -> Array:
-    rows: dict[NodeId, Array] = {}
+    rows: list[Array] = []
     for node in nodes:
         value = graph.nodes[node].get(name)
         if value is None:
             raise InputError(f"node {node!r} has no {name!r}; give every node its vector, or leave out attributes")
-        rows[node] = _numpy(value, f"{name!r} of node {node!r}")
-        first = next(iter(rows))
-        if rows[node].ndim != 1 or rows[node].shape != rows[first].shape:
+        rows.append(_numpy(value, f"{name!r} of node {node!r}"))
+        shape, wanted = rows[-1].shape, rows[0].shape
+        if len(shape) != 1 or shape != wanted:
             raise InputError(
-                f"{name!r} of node {node!r} has the shape {rows[node].shape}; expected vectors of one length, "
-                f"{rows[first].shape} as for node {first!r}"
+                f"{name!r} of node {node!r} has the shape {shape}; expected vectors of one length, {wanted}"
             )
-    return np.stack(list(rows.values()))
+    return np.stack(rows)
 
 
 def _numpy(value: object, what: str) -> Array:

@@ -109,7 +109,7 @@ def hold_out(
     around, allocate = graph.neighborhoods(), _allocator(graph)
     count = int(around.nnz) // 2
     wanted = min(round(fraction * count), count if max_edges is None else max_edges)
-    removed, removable = RemovablePairs(around, generator, allocate).draw(wanted)
+    removed, removable = draw_removable(around, wanted, generator, allocate)
     check_enough([fraction], [wanted], count, removable, "another share, or none")
     both = np.concatenate([removed, removed[:, ::-1]])
     edges = both[graph.has_edges(both)] if graph.directed else removed
@@ -142,52 +142,58 @@ def _allocator(graph: Graph) -> Allocator:
     return np.empty if graph.mapped is None else scratch
 
 
-class RemovablePairs:
-    """The pairs of a symmetric matrix in random order, except each node's first one, which the node keeps.
+def draw_removable(
+    neighborhoods: sp.csr_array, wanted: int, generator: np.random.Generator, allocate: Allocator
+) -> tuple[Pairs, int]:
+    """Draw pairs of a symmetric matrix that can be removed while every node keeps one.
 
-    The order is that of a hash of each pair: as good as a permutation, without an array to hold it.
+    The pairs are taken in the order of a hash of each: as good as a permutation, without an array to hold it. The
+    first pair of each node stays.
+
+    Returns
+    -------
+    pairs
+        The first `wanted` pairs (smaller, larger), sorted.
+    count
+        The number of removable pairs.
     """
+    seed = np.uint64(generator.integers(2**63))
+    first = _lowest_ranks(neighborhoods, seed, allocate)
+    count, kept, ranks = 0, np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.uint64)
+    limit = np.uint64(2**64 - 1)
+    for rows in entry_blocks(neighborhoods, ENTRIES):
+        source, target, own = _entries(neighborhoods, rows, seed)
+        free = (source < target) & (own > first[source]) & (own > first[target])
+        count += int(free.sum())
+        free &= own <= limit
+        kept = np.concatenate([kept, np.column_stack([source[free], target[free]])])
+        ranks = np.concatenate([ranks, own[free]])
+        if len(ranks) > 2 * wanted + ENTRIES:
+            kept, ranks = _lowest(kept, ranks, wanted)
+            limit = ranks.max(initial=0)
+    kept, _ = _lowest(kept, ranks, wanted)
+    return kept[np.lexsort((kept[:, 1], kept[:, 0]))], count
 
-    def __init__(self, neighborhoods: sp.csr_array, generator: np.random.Generator, allocate: Allocator) -> None:
-        self.matrix, self.seed = neighborhoods, np.uint64(generator.integers(2**63))
-        self.first = allocate((neighborhoods.shape[0],), np.uint64)  # the lowest rank among the pairs of each node
-        for rows in entry_blocks(neighborhoods, ENTRIES):
-            _, _, ranks = self._entries(rows)
-            starts = neighborhoods.indptr[rows.start : rows.stop + 1].astype(np.int64)
-            starts -= starts[0]
-            joined = starts[1:] > starts[:-1]
-            if len(ranks):
-                self.first[rows][joined] = np.minimum.reduceat(ranks, starts[:-1][joined])
 
-    def draw(self, wanted: int) -> tuple[Pairs, int]:
-        """Return the first `wanted` pairs (smaller, larger), sorted, and the number of removable pairs."""
-        count, kept, ranks = 0, np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.uint64)
-        limit = np.uint64(2**64 - 1)
-        for rows in entry_blocks(self.matrix, ENTRIES):
-            pairs, own = self._candidates(rows)
-            count += len(pairs)
-            below = own <= limit
-            kept, ranks = np.concatenate([kept, pairs[below]]), np.concatenate([ranks, own[below]])
-            if len(ranks) > 2 * wanted + ENTRIES:
-                kept, ranks = _lowest(kept, ranks, wanted)
-                limit = ranks.max(initial=0)
-        kept, _ = _lowest(kept, ranks, wanted)
-        return kept[np.lexsort((kept[:, 1], kept[:, 0]))], count
+def _lowest_ranks(matrix: sp.csr_array, seed: np.uint64, allocate: Allocator) -> Ranks:
+    """Return (n,) the lowest rank among the pairs of each node; arbitrary for a node without pairs."""
+    lowest = allocate((matrix.shape[0],), np.uint64)
+    for rows in entry_blocks(matrix, ENTRIES):
+        starts = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
+        joined = starts[1:] > starts[:-1]
+        if joined.any():
+            _, _, ranks = _entries(matrix, rows, seed)
+            lowest[rows][joined] = np.minimum.reduceat(ranks, starts[:-1][joined] - starts[0])
+    return lowest
 
-    def _candidates(self, rows: slice) -> tuple[Pairs, Ranks]:
-        source, target, ranks = self._entries(rows)
-        once = source < target
-        source, target, ranks = source[once], target[once], ranks[once]
-        free = (ranks > self.first[source]) & (ranks > self.first[target])
-        return np.column_stack([source[free], target[free]]), ranks[free]
 
-    def _entries(self, rows: slice) -> tuple[Pairs, Pairs, Ranks]:
-        """Return row, column and rank of the entries of some rows."""
-        indptr = self.matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
-        source = np.repeat(np.arange(rows.start, rows.stop), np.diff(indptr))
-        target = self.matrix.indices[indptr[0] : indptr[-1]].astype(np.int64)
-        keys = np.minimum(source, target) * self.matrix.shape[0] + np.maximum(source, target)
-        return source, target, splitmix64(keys.astype(np.uint64) + self.seed)
+def _entries(matrix: sp.csr_array, rows: slice, seed: np.uint64) -> tuple[Pairs, Pairs, Ranks]:
+    """Return row, column and rank of the entries of some rows."""
+    indptr = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
+    source = np.repeat(np.arange(rows.start, rows.stop), np.diff(indptr))
+    target = matrix.indices[indptr[0] : indptr[-1]].astype(np.int64)
+    keys = np.minimum(source, target) * matrix.shape[0] + np.maximum(source, target)
+    return source, target, splitmix64(keys.astype(np.uint64) + seed)
 
 
 def _lowest(pairs: Pairs, ranks: Ranks, count: int) -> tuple[Pairs, Ranks]:

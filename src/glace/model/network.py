@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from glace.config.config import MLP, CustomEncoder, EncoderSpec, Identity, Image, ModelConfig, canonical, parse_encoders
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, concatenated, named, products, stacked
+from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, concatenated, named, products
 from glace.kernels import losses
 from glace.kernels.compile import set_threads
 from glace.model.inputs import (
@@ -68,7 +68,7 @@ class Encoder(nn.Module):
         hidden = self.input(inputs, rows)
         parts = (torch.relu(hidden) if self.relu else hidden).split(self.widths, dim=1)
         gaussians = [head(part) for head, part in zip(self.heads, parts, strict=True)]
-        return gaussians[0] if len(gaussians) == 1 else concatenated(gaussians)
+        return concatenated(gaussians)
 
 
 class Network(nn.Module):
@@ -168,7 +168,7 @@ class Network(nn.Module):
         The Gaussians of several proximities are concatenated; first order is its own context.
         """
         blocks = [self._block(inputs, nodes[at : at + ENCODE_ROWS], mask) for at in range(0, len(nodes), ENCODE_ROWS)]
-        by_role = {role: stacked([block[role] for block in blocks]) for role in self.encoders}
+        by_role = {role: concatenated([block[role] for block in blocks], axis=0) for role in self.encoders}
         own = [by_role[proximity] for proximity in self.proximities]
         if "second" not in self.proximities:
             return concatenated(own), None

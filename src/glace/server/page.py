@@ -71,14 +71,8 @@ def export(answers: Answers, positions: Positions, path: Path) -> None:
     # Inside a script element, text must not look like the end of it or the start of another.
     values = map_values(answers, positions) | _all_answers(answers)
     data = json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")
-    scripts = "".join(
-        f"<script{kind}>{text}</script>\n"
-        for kind, text in (
-            (' id="data" type="application/json"', data),
-            ("", part("plotly.js")),
-            ("", part("explore.js")),
-        )
-    )
+    scripts = f'<script id="data" type="application/json">{data}</script>\n'
+    scripts += "".join(f"<script>{part(name)}</script>\n" for name in ("plotly.js", "explore.js"))
     whole = part("index.html").replace("<!-- style -->", f"<style>{part('style.css')}</style>")
     with replacing(path) as temporary:
         temporary.write_text(whole.replace("<!-- scripts -->", scripts), "utf-8")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from glace.experiments.baselines.method import MAX_VALIDATION_EDGES, Descent, scaled_attributes, with_unseen
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, named, stacked
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, concatenated, named
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
@@ -248,7 +248,7 @@ class RowEncoder(nn.Module):
         """Return the Gaussians of the given rows, as arrays."""
         with torch.no_grad():
             blocks = [self(attributes, rows[at : at + ENCODE_ROWS]) for at in range(0, len(rows), ENCODE_ROWS)]
-        return stacked([Gaussian(block.mean.numpy(), block.variance.numpy()) for block in blocks])
+        return concatenated([Gaussian(block.mean.numpy(), block.variance.numpy()) for block in blocks], axis=0)
 
 
 def batch_loss(encoder: RowEncoder, attributes: Matrix, triplets: Triplets, scaled: bool) -> Tensor:
