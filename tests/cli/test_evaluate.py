@@ -163,7 +163,7 @@ def test_fit_by_another_method_writes_an_embedding(glace, graph, folder):
     shown = glace(
         "fit", "graph.npz", "--method", "node2vec", *small, "--dim", "6", "-o", "x.parquet", "--json", "f.json"
     )
-    assert re.search(r"wrote x\.parquet: Embedding\(120 points with 6 dimensions, dot\) in [\d.]+ s \(\d+\.\d kB\)", shown)
+    assert re.search(r"wrote x\.parquet: Embedding\(120 points with 6 dimensions, dot\) in .* s \(\d+\.\d kB\)", shown)
     embedding = load_embedding("x.parquet")
     assert (embedding.mean.shape, embedding.variance, embedding.dissimilarity) == ((120, 6), None, "dot")
     assert list(embedding.ids) == list(graph.ids)
