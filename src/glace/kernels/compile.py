@@ -62,6 +62,11 @@ def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         return cast(Callable[..., Any], numba.njit(**options)(function))
 
 
+def threads() -> int:
+    """Return the number of threads that kernels called from the current thread use."""
+    return _threads.count
+
+
 @functools.partial(_jit, parallel=True)
 def _start_pool(threads: int) -> int:
     """Start the thread pool now: its first use resets OpenMP's thread count, which torch shares."""

@@ -1,0 +1,233 @@
+"""Short random walks: how probably a walk of 2, 3 and 4 steps from one node ends at another.
+
+A walk of k steps from u ends at v with the probability P^k[u, v], where P divides each row of the adjacency by its
+degree. Times sqrt(degree of u / degree of v) that is symmetric in u and v. Two steps count common neighbours (resource
+allocation, up to degrees), three steps the paths of length three, and a weighted sum of all is personalised PageRank.
+
+A step leaves a node only if every neighbour would receive at least `smallest`. The work of a walk is thereby at most
+3 / smallest edges however large the hubs are, and what is cut off is negligible beside what remains.
+"""
+
+import numpy as np
+from numba import prange
+
+from glace.kernels.compile import BoolArray, FloatArray, IntArray, compiled
+
+COMMON, TWO, THREE, FOUR = 0, 1, 2, 3
+"""Columns: Adamic-Adar (common neighbours, each counts 1 / log of its degree), and walks of 2, 3 and 4 steps."""
+COLUMNS = 4
+LANES = 16
+DECAY = 0.8
+"""Probability that PageRank's walk goes on, for the order of candidates."""
+
+
+@compiled
+def _add(landed: FloatArray, touched: IntArray, counts: IntArray, step: int, node: int, value: float) -> None:
+    if landed[step, node] == 0:
+        touched[step, counts[step]] = node
+        counts[step] += 1
+    landed[step, node] += value
+
+
+@compiled
+def _walk(
+    indptr: IntArray,
+    indices: IntArray,
+    start: int,
+    end: int,
+    smallest: float,
+    landed: FloatArray,
+    touched: IntArray,
+    counts: IntArray,
+) -> None:
+    """Add to landed[step, node], (4, n), what a walk from `start` brings; an edge {start, end} is not used.
+
+    `touched` (4, n) lists the nodes with an entry, `counts` (4,) says how many; row 0 of `touched` is unused because
+    Adamic-Adar has the nodes of two steps.
+    """
+    counts[:] = 0
+    degree = indptr[start + 1] - indptr[start]
+    for place in range(indptr[start], indptr[start + 1]):
+        if indices[place] == end:
+            degree -= 1
+    for place in range(indptr[start], indptr[start + 1]):
+        middle = indices[place]
+        width = indptr[middle + 1] - indptr[middle]
+        if middle == end or 1 / (degree * width) < smallest:
+            continue
+        for other in range(indptr[middle], indptr[middle + 1]):
+            _add(landed, touched, counts, TWO, indices[other], 1 / (degree * width))
+            landed[COMMON, indices[other]] += 1 / np.log(1.0 + width)
+    for step in (THREE, FOUR):
+        for number in range(counts[step - 1]):
+            node = touched[step - 1, number]
+            width = indptr[node + 1] - indptr[node]
+            if node == start:
+                width = degree
+            elif node == end:
+                width -= indptr[start + 1] - indptr[start] - degree
+            share = landed[step - 1, node] / max(width, 1)
+            if share < smallest:
+                continue
+            for place in range(indptr[node], indptr[node + 1]):
+                other = indices[place]
+                if not ((node == start and other == end) or (node == end and other == start)):
+                    _add(landed, touched, counts, step, other, share)
+
+
+@compiled
+def _clear(landed: FloatArray, touched: IntArray, counts: IntArray) -> None:
+    for step in range(TWO, COLUMNS):
+        for number in range(counts[step]):
+            landed[step, touched[step, number]] = 0
+    for number in range(counts[TWO]):
+        landed[COMMON, touched[TWO, number]] = 0
+
+
+@compiled
+def _read(indptr: IntArray, start: int, end: int, landed: FloatArray, values: FloatArray) -> None:
+    """Set values (4,) to the symmetric features of a pair after a walk from `start`."""
+    source, target = indptr[start + 1] - indptr[start], indptr[end + 1] - indptr[end]
+    scale = np.sqrt(max(source, 1) / max(target, 1))
+    values[COMMON] = landed[COMMON, end]
+    for step in range(TWO, COLUMNS):
+        values[step] = scale * landed[step, end]
+
+
+@compiled
+def pair_walks(
+    indptr: IntArray, indices: IntArray, pairs: IntArray, smallest: float, chunks: int, values: FloatArray
+) -> None:
+    """Set values (P, 4) to the features of pairs (P, 2), the mean of both directions, without the edge of the pair."""
+    nodes = len(indptr) - 1
+    for chunk in prange(chunks):
+        landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
+        counts, forth, back = np.zeros(COLUMNS, np.int64), np.empty(COLUMNS), np.empty(COLUMNS)
+        for row in range(chunk, len(pairs), chunks):
+            first, second = pairs[row, 0], pairs[row, 1]
+            _walk(indptr, indices, first, second, smallest, landed, touched, counts)
+            _read(indptr, first, second, landed, forth)
+            _clear(landed, touched, counts)
+            _walk(indptr, indices, second, first, smallest, landed, touched, counts)
+            _read(indptr, second, first, landed, back)
+            _clear(landed, touched, counts)
+            values[row] = (forth + back) / 2
+
+
+@compiled
+def _keep_best(
+    order: FloatArray, nodes: IntArray, count: int, k: int, stamp: int, marks: IntArray, kept: IntArray, start: int
+) -> int:
+    """Append to `kept` the k nodes of the highest order that are not marked yet; return the new length."""
+    best = np.empty(count)
+    for number in range(count):
+        best[number] = order[number]
+    limit = np.partition(best, count - k)[count - k] if count > k else -np.inf
+    taken = 0
+    for number in range(count):
+        if order[number] >= limit and taken < k:
+            taken += 1
+            if marks[nodes[number]] != stamp:
+                marks[nodes[number]] = stamp
+                kept[start] = nodes[number]
+                start += 1
+    return start
+
+
+@compiled
+def walk_candidates(
+    indptr: IntArray,
+    indices: IntArray,
+    sources: IntArray,
+    types: IntArray,
+    allowed: BoolArray,
+    k: int,
+    smallest: float,
+    chunks: int,
+    positions: IntArray,
+) -> None:
+    """Set positions (S, 3 k) to nodes that short walks from each source reach and that it has no edge with.
+
+    These are the best k by Adamic-Adar, by walks of three steps and by PageRank of up to four steps; -1 where there
+    are fewer. Node i has the type types[i], and allowed[s, t] says whether an edge may lead from type s to type t.
+    """
+    nodes = len(indptr) - 1
+    for chunk in prange(chunks):
+        landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
+        counts, marks = np.zeros(COLUMNS, np.int64), np.full(nodes, -1)
+        reached, order = np.empty(nodes, np.int64), np.empty(nodes)
+        for row in range(chunk, len(sources), chunks):
+            source = sources[row]
+            _walk(indptr, indices, source, -1, smallest, landed, touched, counts)
+            # The mark 2 row excludes a node, 2 row + 1 says that it is a candidate already.
+            marks[source] = 2 * row
+            for place in range(indptr[source], indptr[source + 1]):
+                marks[indices[place]] = 2 * row
+            found = 0
+            for step in (TWO, THREE, FOUR):
+                count = 0
+                for number in range(counts[step]):
+                    node = touched[step, number]
+                    if marks[node] != 2 * row and allowed[types[source], types[node]]:
+                        reached[count], order[count] = node, _order(landed, step, node)
+                        count += 1
+                found = _keep_best(order, reached, count, k, 2 * row + 1, marks, positions[row], found)
+            positions[row, found:] = -1
+            _clear(landed, touched, counts)
+
+
+@compiled
+def _order(landed: FloatArray, step: int, node: int) -> float:
+    """Rank candidates by Adamic-Adar, by three steps, or by PageRank."""
+    if step == TWO:
+        return float(landed[COMMON, node])
+    if step == THREE:
+        return float(landed[THREE, node])
+    return float(landed[TWO, node] + DECAY * (landed[THREE, node] + DECAY * landed[FOUR, node]))
+
+
+@compiled
+def walk_values(
+    indptr: IntArray,
+    indices: IntArray,
+    sources: IntArray,
+    targets: IntArray,
+    smallest: float,
+    chunks: int,
+    values: FloatArray,
+) -> None:
+    """Set values (S, K, 4) to the features of each source with its targets (S, K); targets of -1 are skipped."""
+    nodes = len(indptr) - 1
+    for chunk in prange(chunks):
+        landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
+        counts = np.zeros(COLUMNS, np.int64)
+        for row in range(chunk, len(sources), chunks):
+            _walk(indptr, indices, sources[row], -1, smallest, landed, touched, counts)
+            for column in range(targets.shape[1]):
+                if targets[row, column] >= 0:
+                    _read(indptr, sources[row], targets[row, column], landed, values[row, column])
+            _clear(landed, touched, counts)
+
+
+@compiled
+def row_products(
+    left: FloatArray, right: FloatArray, sources: IntArray, targets: IntArray, products: FloatArray
+) -> None:
+    """Set products[i, j], (S, K), to left[sources[i]] . right[targets[i, j]]; targets of -1 are skipped.
+
+    Sixteen sums run side by side, because the compiler does not reorder the additions of a single one.
+    """
+    for row in prange(len(sources)):
+        query, sums = left[sources[row]], np.zeros(LANES, np.float32)
+        whole = len(query) // LANES * LANES
+        for column in range(targets.shape[1]):
+            if targets[row, column] < 0:
+                continue
+            node = right[targets[row, column]]
+            sums[:] = 0
+            for start in range(0, whole, LANES):
+                for lane in range(LANES):
+                    sums[lane] += query[start + lane] * node[start + lane]
+            for place in range(whole, len(query)):
+                sums[0] += query[place] * node[place]
+            products[row, column] = sums.sum()
