@@ -32,10 +32,9 @@ class Pairs(NamedTuple):
 
 
 class LinkTypes(NamedTuple):
-    """Which node types edges may connect: node i has the type `codes[i]` (n,), or none if that is -1.
+    """Which node types edges may connect: node i has the type `codes[i]` (n,), the last one if it has none.
 
-    `allowed` (T + 1, T + 1) says whether an edge may lead from the type of the row to that of the column. The last row
-    and column stand for nodes without a type, so that the code -1 selects them.
+    `allowed` (T + 1, T + 1) says whether an edge may lead from the type of the row to that of the column.
     """
 
     codes: npt.NDArray[np.integer]
@@ -52,6 +51,11 @@ class LinkTypes(NamedTuple):
         return self._replace(allowed=self.allowed & (own | own[:, None]))
 
 
+def untyped(nodes: int) -> LinkTypes:
+    """Return the types of a graph without node types: any node may have an edge to any other."""
+    return LinkTypes(np.zeros(nodes, np.int64), (None,), np.ones((1, 1), np.bool_))
+
+
 def link_types(
     graph: Graph, symmetric: bool, node_type: str | None = None, position: int | None = None
 ) -> LinkTypes | None:
@@ -66,7 +70,7 @@ def link_types(
         return None
     joined = graph.joined_types(symmetric)
     assert joined is not None
-    types = LinkTypes(graph.node_types.codes, (*graph.node_types.names, None), joined)
+    types = LinkTypes(graph.node_types.codes.astype(np.int64) % len(joined), (*graph.node_types.names, None), joined)
     if node_type is None:
         return types
     code = graph.node_types.code_of(node_type, "type")
@@ -77,7 +81,7 @@ def link_types(
         return types
     types, own = types.leading_to(code), types.codes[position]
     if not types.allowed[own].any():
-        source = "nodes without a type" if own < 0 else f"type {types.names[own]!r}"
+        source = "nodes without a type" if types.names[own] is None else f"type {types.names[own]!r}"
         raise InputError(
             f"no edge leads from {source} to type {node_type!r}, so no such links are proposed; leave the type out to "
             "see other links of this node"
@@ -101,7 +105,7 @@ def likely_links(
     """
     assert types is None or not embedding.measure.symmetric or (types.allowed == types.allowed.T).all()
     remaining, node_k, done = np.arange(len(embedding)), FIRST_K, 0
-    best = _BestPairs(checked_count(k), embedding.measure.symmetric)
+    best = BestPairs(checked_count(k), embedding.measure.symmetric)
     while len(remaining):
         unfinished = []
         for part in blocks(len(remaining), NODES):
@@ -172,7 +176,7 @@ def _exact(embedding: Embedding) -> Search:
     return lambda queries, k, exclude, among: embedding.nearest_to(queries, k, exclude=exclude, among=among)
 
 
-class _BestPairs:
+class BestPairs:
     """The k best pairs so far."""
 
     def __init__(self, k: int, symmetric: bool) -> None:
@@ -184,10 +188,15 @@ class _BestPairs:
         if not positions.shape[1]:
             return
         row, rank = np.nonzero(positions >= 0)
+        values = values[row, rank]
+        # A pair occurs at most twice among the answers of these nodes, so that twice k are enough.
+        if len(values) > 2 * self.k:
+            kept = np.argpartition(values, 2 * self.k)[: 2 * self.k]
+            row, rank, values = row[kept], rank[kept], values[kept]
         pairs = np.column_stack([nodes[row], positions[row, rank]])
         if self.symmetric:
             pairs = np.sort(pairs, axis=1)
-        pairs, values = np.concatenate([self.positions, pairs]), np.concatenate([self.values, values[row, rank]])
+        pairs, values = np.concatenate([self.positions, pairs]), np.concatenate([self.values, values])
         # A pair is found from both of its ends, and again if a node is searched again.
         _, first = np.unique(pairs, axis=0, return_index=True)
         pairs, values = pairs[first], values[first]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from glace.errors import FormatError, InputError
 from glace.gaussian.search import Positions, Values
+from glace.graph.graph import Graph
 from glace.queries.pair_features import Features, PairFeatures
 from glace.storage.container import Arrays
 
@@ -136,6 +137,12 @@ def missing_edges(known_edges: int, fraction: float) -> float:
     return known_edges * fraction / (1 - fraction)
 
 
+def log_density(graph: Graph, edges: float) -> float:
+    """Return the logarithm of the share that this many edges have of all pairs of nodes."""
+    pairs = graph.num_nodes * (graph.num_nodes - 1) / (1 if graph.directed else 2)
+    return float(np.log(edges / max(pairs, 1)))
+
+
 def transformed(features: Features, offsets: Values, center: Values, scale: Values) -> Values:
     """Return standardized features: logarithms where there is an offset, clipped."""
     logarithms = np.log(np.maximum(features, 0) + np.where(offsets > 0, offsets, 1))
@@ -212,10 +219,9 @@ def popularity_model(pairs: PairFeatures) -> LinkModel:
     linear[0], linear[1 : plain_columns(pairs.names)] = 1.0, POPULARITY
     center = np.zeros(count)
     center[1] = 2 * np.log1p(pairs.degrees).mean()
-    edges, nodes = max(pairs.graph.num_edges, 1), len(pairs.embedding)
-    density = np.log(edges / max(nodes * (nodes - 1) / (1 if pairs.graph.directed else 2), 1))
     knots = np.array([[-2.0 * LARGEST, 2.0 * LARGEST]] * 2)
-    knots[1] += density
+    edges = max(pairs.graph.num_edges, 1)
+    knots[1] += log_density(pairs.graph, edges)
     # Standardizing is for the learned weights; here only clipping must not bite.
     wide = np.full(count, 30.0 / LARGEST)
     return LinkModel(pairs.names, np.zeros(count), center, wide, linear * wide, np.zeros((count, count)), knots, edges)

@@ -1,12 +1,10 @@
-"""The most probable missing edges: of one node, or of a whole graph without comparing all pairs."""
+"""The most probable missing edges: of one node, of new nodes, or of a whole graph without comparing all pairs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from glace.blocks import blocks
 from glace.errors import InputError
@@ -16,16 +14,19 @@ from glace.gaussian.tables import Column, Table
 from glace.graph.graph import Graph
 from glace.ids import NodeId
 from glace.queries.approximate import Indices
+from glace.queries.gaussian_links import BestPairs, LinkTypes, likely_links, link_types, links_of
+from glace.queries.link_model import LinkModel, log_density, missing_edges
 from glace.queries.neighbors import names_at
+from glace.queries.pair_features import PairFeatures
+from glace.sparse import row_of
 
-FIRST_K = 8
-"""Answers requested for each node at first; nodes that may have more among the best get four times as many."""
-NODES = 4096
-"""Nodes per search, between two reports of progress."""
+NODES = 2048
+"""Nodes whose candidates are scored at once, between two reports of progress."""
+MARGIN = 2
+"""The best pairs by walks that start at one end are this many times the answers; walks from both ends rank them."""
+REASONS = 3
+"""Common neighbours that a reason names."""
 
-Among = npt.NDArray[np.bool_]
-Search = Callable[[Embedding, int, list[Positions], Among | None], tuple[Positions, Values]]
-"""Like `Embedding.nearest_to`: queries, k, excluded positions for each query, and which nodes (n,) can be answers."""
 Progress = Callable[[float], None]
 
 
@@ -39,38 +40,53 @@ class Links(Table):
         Ids of the two nodes.
     source_type, target_type : ndarray, optional
         Their node types, if the graph has types.
+    probability : ndarray of float
+        The share of such proposals that are right, if the stated fraction of all edges is missing.
     dissimilarity : ndarray of float
         From source to target.
-    probability : ndarray of float
-        Of an edge, for a population with as many edges as non-edges.
     certainty : ndarray of float, optional
         Mean certainty of the two nodes.
+    why : ndarray of str, optional
+        What speaks for the edge.
     """
 
     source: Column
     target: Column
     source_type: Column | None
     target_type: Column | None
-    dissimilarity: npt.NDArray[np.float64]
     probability: npt.NDArray[np.float64]
+    dissimilarity: npt.NDArray[np.float64]
     certainty: npt.NDArray[np.float32] | None
+    why: Column | None = None
 
 
-class Pairs(NamedTuple):
-    """Pairs of positions (P, 2) and their dissimilarities (P,), the smallest first."""
+@dataclass(frozen=True)
+class LinkOptions:
+    """How links are searched.
 
-    positions: Positions
-    dissimilarities: Values
+    Parameters
+    ----------
+    missing_edge_fraction
+        The fraction of all edges that the graph is assumed to lack, which probabilities depend on.
+    why
+        Whether to say what speaks for each edge.
+    approximate
+        Search Gaussians with an index; only without a link model.
+    """
+
+    missing_edge_fraction: float
+    why: bool = False
+    approximate: bool = False
 
 
 def links(
     embedding: Embedding,
     graph: Graph | None,
+    model: LinkModel | None,
+    options: LinkOptions,
     node: NodeId | None = None,
     k: int = 100,
-    *,
     node_type: str | None = None,
-    approximate: bool = False,
     progress: Progress | None = None,
 ) -> Links:
     """Find the k most probable edges that a graph does not have.
@@ -82,14 +98,16 @@ def links(
     graph : Graph or None
         Edges and node types of the same nodes in the same order. In a graph with node types, only pairs of types that
         some edge connects are candidates, in the direction of the edge unless the measure is symmetric.
+    model : LinkModel or None
+        Ranks the candidates; without it the dissimilarity does.
+    options : LinkOptions
+        How to search.
     node : str or int, optional
         Only edges of this node.
     k : int
         Number of edges.
     node_type : str, optional
         Only edges to nodes of this type or, without `node`, edges with at least one end of this type.
-    approximate : bool
-        Search with an index (needs faiss), which is faster and misses a few.
     progress : callable, optional
         Is called with the share of the nodes searched so far.
 
@@ -102,182 +120,100 @@ def links(
         raise InputError("the model keeps no edges, as its graph is too large; give the known edges", option=None)
     if graph.ids != embedding.ids:
         raise InputError("the known edges must have the nodes of the model, in the same order")
-    known = graph.known_edges(embedding.measure.symmetric)
     position = None if node is None else embedding.ids.position(node)
+    missing = missing_edges(graph.num_edges, options.missing_edge_fraction)
     types = link_types(graph, embedding.measure.symmetric, node_type, position)
-    search = Indices(embedding).nearest_to if approximate else None
-    if position is None:
-        found = likely_links(embedding, known, k, search, progress, types)
+    if model is None:
+        found = _by_gaussians(embedding, graph, position, k, types, options.approximate, progress)
+        dissimilarity = embedding.dissimilarities_at(found)
+        probability = gaussian_probabilities(embedding, graph, dissimilarity, missing)
     else:
-        found = links_of(embedding, known, position, k, search, types)
-    source, target = found.positions.T
+        pairs = PairFeatures(embedding, graph)
+        found, scores = _by_model(pairs, model, position, checked_count(k), types, progress)
+        dissimilarity, probability = embedding.dissimilarities_at(found), model.probabilities(scores, missing)
+    source, target = found.T
     return Links(
         ids_at(embedding.ids, source),
         ids_at(embedding.ids, target),
         names_at(graph.node_types, source),
         names_at(graph.node_types, target),
-        found.dissimilarities,
-        embedding.probabilities(found.dissimilarities),
-        None if embedding.certainty is None else embedding.certainty[found.positions].mean(axis=1),
+        probability,
+        dissimilarity,
+        None if embedding.certainty is None else embedding.certainty[found].mean(axis=1),
+        reasons(embedding, graph, found, dissimilarity) if options.why else None,
     )
 
 
-class LinkTypes(NamedTuple):
-    """Which node types edges may connect: node i has the type `codes[i]` (n,), or none if that is -1.
+def gaussian_probabilities(embedding: Embedding, graph: Graph, dissimilarity: Values, missing: float) -> Values:
+    """Return probabilities by Platt scaling, from as many edges as non-edges to the density of missing edges."""
+    from scipy.special import expit
 
-    `allowed` (T + 1, T + 1) says whether an edge may lead from the type of the row to that of the column. The last row
-    and column stand for nodes without a type, so that the code -1 selects them.
-    """
-
-    codes: npt.NDArray[np.integer]
-    names: tuple[str | None, ...]
-    allowed: npt.NDArray[np.bool_]
-
-    def leading_to(self, code: int) -> "LinkTypes":
-        """Only edges to this type."""
-        return self._replace(allowed=self.allowed & (np.arange(len(self.names)) == code))
-
-    def with_end(self, code: int) -> "LinkTypes":
-        """Only edges from or to this type."""
-        own = np.arange(len(self.names)) == code
-        return self._replace(allowed=self.allowed & (own | own[:, None]))
+    scaling = embedding.platt_scaling
+    return np.asarray(expit(scaling.slope * (scaling.offset - dissimilarity) + log_density(graph, missing)))
 
 
-def link_types(
-    graph: Graph, symmetric: bool, node_type: str | None = None, position: int | None = None
-) -> LinkTypes | None:
-    """The pairs of node types that edges of the graph connect; None if nodes have no types.
-
-    With `node_type`, only edges from the node at `position` to that type or, without a position, edges with an end of
-    that type.
-    """
-    if graph.node_types is None:
-        if node_type is not None:
-            raise InputError(f"no type {node_type!r}; the graph has none")
-        return None
-    joined = graph.joined_types(symmetric)
-    assert joined is not None
-    types = LinkTypes(graph.node_types.codes, (*graph.node_types.names, None), joined)
-    if node_type is None:
-        return types
-    code = graph.node_types.code_of(node_type, "type")
+def _by_gaussians(
+    embedding: Embedding,
+    graph: Graph,
+    position: int | None,
+    k: int,
+    types: LinkTypes | None,
+    approximate: bool,
+    progress: Progress | None,
+) -> Positions:
+    known = graph.known_edges(embedding.measure.symmetric)
+    search = Indices(embedding).nearest_to if approximate else None
     if position is None:
-        types = types.with_end(code)
-        if not types.allowed.any():
-            raise InputError(f"no node of type {node_type!r} has an edge, so no links are proposed")
-        return types
-    types, own = types.leading_to(code), types.codes[position]
-    if not types.allowed[own].any():
-        source = "nodes without a type" if own < 0 else f"type {types.names[own]!r}"
-        raise InputError(
-            f"no edge leads from {source} to type {node_type!r}, so no such links are proposed; leave the type out to "
-            "see other links of this node"
-        )
-    return types
+        return likely_links(embedding, known, k, search, progress, types).positions
+    return links_of(embedding, known, position, k, search, types).positions
 
 
-def likely_links(
-    embedding: Embedding,
-    known: sp.csr_array,
+def _by_model(
+    pairs: PairFeatures,
+    model: LinkModel,
+    position: int | None,
     k: int,
-    search: Search | None = None,
-    progress: Progress | None = None,
-    types: LinkTypes | None = None,
-) -> Pairs:
-    """The k most probable edges of the whole graph that are not `known` (n, n) and that `types` allows.
-
-    Exact if `search` is, which is the default: nodes whose last answer could still be among the best are searched
-    again with a larger k. With a symmetric measure a pair comes once, the smaller position first; `types` must then be
-    symmetric. Ties are in the order of positions.
-    """
-    assert types is None or not embedding.measure.symmetric or (types.allowed == types.allowed.T).all()
-    remaining, node_k, done = np.arange(len(embedding)), FIRST_K, 0
-    best = _BestPairs(checked_count(k), embedding.measure.symmetric)
-    while len(remaining):
-        unfinished = []
-        for part in blocks(len(remaining), NODES):
-            nodes = remaining[part]
-            positions, values = links_of_each(embedding, known, nodes, node_k, search, types)
-            best.add(nodes, positions, values)
-            # A node is finished if it has no more answers, or if its last one is worse than the k best.
-            more = (positions[:, -1] >= 0) & (positions.shape[1] == node_k) & (values[:, -1] <= best.threshold())
-            unfinished.append((nodes[more], values[more, -1]))
-            done += len(nodes)
-            if progress:
-                progress(min(done / len(embedding), 1.0))
-        candidates, last = (np.concatenate(column) for column in zip(*unfinished, strict=True))
-        remaining, node_k = candidates[last <= best.threshold()], 4 * node_k
-    return Pairs(best.positions, best.values)
-
-
-def links_of(
-    embedding: Embedding,
-    known: sp.csr_array,
-    node: int,
-    k: int,
-    search: Search | None = None,
-    types: LinkTypes | None = None,
-) -> Pairs:
-    """The k most probable missing edges of the node at this position, by the rules of `likely_links`."""
-    positions, values = links_of_each(embedding, known, np.array([node]), checked_count(k), search, types)
-    found = positions[0] >= 0
-    return Pairs(np.column_stack([np.full(found.sum(), node), positions[0][found]]), values[0][found])
-
-
-def links_of_each(
-    embedding: Embedding,
-    known: sp.csr_array,
-    nodes: Positions,
-    k: int,
-    search: Search | None = None,
-    types: LinkTypes | None = None,
+    types: LinkTypes | None,
+    progress: Progress | None,
 ) -> tuple[Positions, Values]:
-    """Positions and dissimilarities (N, k) of the most probable missing edges of each node, as in `nearest_to`."""
-    find, k = search or _exact(embedding), min(k, len(embedding))
-    exclude = [_no_answers(known, node) for node in nodes.tolist()]
-    if types is None:
-        return find(embedding.take(nodes), k, exclude, None)
-    positions, values = np.full((len(nodes), k), -1, np.int64), np.full((len(nodes), k), np.inf)
-    codes = types.codes[nodes]
-    # All nodes of a type have the same possible answers, so they are searched together.
-    for code in np.unique(codes).tolist():
-        rows, among = np.flatnonzero(codes == code), types.allowed[code][types.codes]
-        found = find(embedding.take(nodes[rows]), k, [exclude[row] for row in rows], among)
-        positions[rows, : found[0].shape[1]], values[rows, : found[1].shape[1]] = found
-    return positions, values
+    """Return the k pairs (P, 2) of the highest scores, and the scores."""
+    nodes = np.arange(len(pairs.embedding)) if position is None else np.array([position])
+    # From one node, the pairs keep their direction: the node comes first.
+    best = BestPairs(MARGIN * k, symmetric=not pairs.graph.directed and position is None)
+    for part in blocks(len(nodes), NODES):
+        targets = pairs.candidates(nodes[part], types)
+        best.add(nodes[part], targets, -model.scores(pairs.of_candidates(nodes[part], targets)))
+        if progress:
+            progress(part.stop / len(nodes))
+    scores = model.scores(pairs.of_pairs(best.positions))
+    order = np.argsort(-scores, kind="stable")[:k]
+    return best.positions[order], scores[order]
 
 
-def _no_answers(known: sp.csr_array, node: int) -> Positions:
-    """The node itself and the nodes it has an edge to."""
-    return np.append(known.indices[known.indptr[node] : known.indptr[node + 1]], node).astype(np.int64)
+def reasons(embedding: Embedding, graph: Graph, pairs: Positions, dissimilarity: Values) -> Column:
+    """Return in words what speaks for each pair (P, 2): common neighbours, edges of both, likeness."""
+    around = graph.neighborhoods()
+    reference = _random_dissimilarities(embedding)
+    found = []
+    for (first, second), value in zip(pairs.tolist(), dissimilarity.tolist(), strict=True):
+        ends = row_of(around, first), row_of(around, second)
+        common = np.intersect1d(*ends)
+        # Neighbours with few edges say more.
+        common = common[np.argsort(np.diff(around.indptr)[common], kind="stable")]
+        parts = []
+        if len(common):
+            names = ", ".join(str(embedding.ids[each]) for each in common[:REASONS].tolist())
+            more = f" and {len(common) - REASONS:,} more" if len(common) > REASONS else ""
+            parts.append(f"common neighbours: {names}{more}")
+        share = float(np.mean(reference > value))
+        if share > 0.9:
+            parts.append(f"more alike than {100 * min(share, 0.999):.1f} % of random pairs")
+        parts.append(f"{len(ends[0]):,} and {len(ends[1]):,} edges")
+        found.append("; ".join(parts))
+    return np.array(found, dtype=object)
 
 
-def _exact(embedding: Embedding) -> Search:
-    return lambda queries, k, exclude, among: embedding.nearest_to(queries, k, exclude=exclude, among=among)
-
-
-class _BestPairs:
-    """The k best pairs so far."""
-
-    def __init__(self, k: int, symmetric: bool) -> None:
-        self.k, self.symmetric = k, symmetric
-        self.positions, self.values = np.empty((0, 2), np.int64), np.empty(0)
-
-    def add(self, nodes: Positions, positions: Positions, values: Values) -> None:
-        """Add the answers (N, k) of some nodes."""
-        if not positions.shape[1]:
-            return
-        row, rank = np.nonzero(positions >= 0)
-        pairs = np.column_stack([nodes[row], positions[row, rank]])
-        if self.symmetric:
-            pairs = np.sort(pairs, axis=1)
-        pairs, values = np.concatenate([self.positions, pairs]), np.concatenate([self.values, values[row, rank]])
-        # A pair is found from both of its ends, and again if a node is searched again.
-        _, first = np.unique(pairs, axis=0, return_index=True)
-        pairs, values = pairs[first], values[first]
-        order = np.lexsort((pairs[:, 1], pairs[:, 0], values))[: self.k]
-        self.positions, self.values = pairs[order], values[order]
-
-    def threshold(self) -> float:
-        """Dissimilarity above which a pair cannot be among the best."""
-        return float(self.values[-1]) if len(self.values) >= self.k else np.inf
+def _random_dissimilarities(embedding: Embedding, count: int = 2000) -> Values:
+    """Return the dissimilarities of pairs drawn at random, always the same."""
+    drawn = np.random.default_rng(0).integers(0, len(embedding), (count, 2))
+    return embedding.dissimilarities_at(drawn[drawn[:, 0] != drawn[:, 1]])

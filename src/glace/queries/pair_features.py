@@ -11,7 +11,7 @@ from glace.gaussian.search import Positions, Values, wide
 from glace.graph.graph import Graph
 from glace.kernels import walks
 from glace.kernels.compile import threads
-from glace.queries.gaussian_links import LinkTypes, gaussian_candidates
+from glace.queries.gaussian_links import LinkTypes, gaussian_candidates, link_types, untyped
 
 WALK_K = 60
 """Candidates that each of the three orders of `walk_candidates` contributes."""
@@ -45,13 +45,7 @@ class PairFeatures:
         self.embedding, self.graph = embedding, graph
         self.around = graph.neighborhoods()
         self.names = DIRECTED if graph.directed else SYMMETRIC
-        joined = graph.joined_types(embedding.measure.symmetric)
-        if graph.node_types is None or joined is None:
-            self.types = LinkTypes(np.zeros(graph.num_nodes, np.int64), (None,), np.ones((1, 1), np.bool_))
-        else:
-            # Nodes without a type have the code -1; here they are the last type.
-            codes = graph.node_types.codes.astype(np.int64) % len(joined)
-            self.types = LinkTypes(codes, (*graph.node_types.names, None), joined)
+        self.types = link_types(graph, embedding.measure.symmetric) or untyped(graph.num_nodes)
 
     @cached_property
     def degrees(self) -> npt.NDArray[np.integer]:
@@ -60,7 +54,7 @@ class PairFeatures:
 
     def candidates(self, sources: Positions, types: LinkTypes | None = None) -> Positions:
         """Return (S, C) nodes that each source may have a missing edge to; -1 where there are fewer."""
-        types = types or self.types
+        types = self.types if types is None else types
         arguments = sources, types.codes, types.allowed, WALK_K, SMALLEST, 4 * threads()
         found = np.empty((len(sources), 3 * WALK_K), np.int64)
         walks.walk_candidates(self.around.indptr, self.around.indices, *arguments, found)
