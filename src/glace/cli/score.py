@@ -25,7 +25,7 @@ def score(
 ) -> None:
     """Score pairs of nodes: dissimilarity, the part of it from unequal variances, edge probability, certainty."""
     from glace.fitted.model import load_embedding
-    from glace.queries.neighbors import pair_scores_at
+    from glace.queries.pair_scores import pair_scores_at
 
     check_outputs(output, json, inputs=[model, pairs])
     check_ending(output, ".csv", ".parquet")

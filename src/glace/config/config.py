@@ -506,6 +506,8 @@ class Method:
     uses_attributes: bool = True
     """Whether the encoder reads attributes; otherwise each node has an embedding of its own (one-hot input)."""
     defaults: Mapping[str, float | str | None] = field(default_factory=dict)
+    link_model: bool = True
+    """Whether missing edges are ranked by a link model on top of the Gaussians."""
 
     def config(self, **options: object) -> Config:
         """Return the configuration of this method with some options set."""
@@ -536,7 +538,7 @@ METHODS = {
     method.name: method
     for method in (
         Method("glace"),
-        Method("glace-published", defaults=_PUBLISHED),
+        Method("glace-published", defaults=_PUBLISHED, link_model=False),
         Method("lace", gaussian=False, defaults=_LACE),
         Method("line", gaussian=False, uses_attributes=False, defaults=_LINE),
     )

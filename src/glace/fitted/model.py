@@ -19,15 +19,19 @@ from glace.fitted.new_nodes import NewAttributes, check_has_attributes, find_typ
 from glace.fitted.state import History, NetworkState, Selection, embed_all, standardized
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.embedding_file import READABLE, from_matrices, platt_scaling_from, read_embedding, write_embedding
+from glace.gaussian.search import Positions
 from glace.gaussian.tables import Neighbors
 from glace.graph import codec
 from glace.graph.graph import Graph, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
+from glace.kernels.compile import kernel_threads
 from glace.metrics import Calibration
 from glace.queries.certainty import CertaintyModel, Novelty, NoveltyModel, attribute_evidence
-from glace.queries.links import Links, links
-from glace.queries.neighbors import PairScores, neighbors, pair_scores
+from glace.queries.link_model import LinkModel, missing_edges
+from glace.queries.links import LinkOptions, Links, links
+from glace.queries.neighbors import neighbors
+from glace.queries.pair_scores import PairScores, pair_scores_at
 from glace.storage import container
 from glace.storage.container import Arrays
 from glace.storage.files import sha256_of
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from glace.fitted.state import EncoderModules
     from glace.model.network import Network
 
-KIND, VERSION = "glace-model", 3
+KIND, VERSION = "glace-model", 4
 LARGE = 1 << 29
 """Size in bytes above which Gaussians are stored beside the model file, and edges of a graph on disk are not kept."""
 
@@ -68,6 +72,8 @@ class FittedModel:
         Validation results and training time.
     calibration : Calibration or None
         How reliable the probabilities are on the validation pairs; None without them.
+    link_model : LinkModel or None
+        Ranks missing edges; None if the method has none, or if it ranks validation edges no better than the Gaussians.
     certainty_model : CertaintyModel
         Statistics of the training nodes that certainty is computed from.
     novelty_models : tuple of NoveltyModel or None
@@ -100,6 +106,7 @@ class FittedModel:
     validation: HeldOut | None
     history: History
     calibration: Calibration | None
+    link_model: LinkModel | None
     certainty_model: CertaintyModel
     novelty_models: tuple[NoveltyModel | None, ...]
     state: NetworkState
@@ -272,20 +279,44 @@ class FittedModel:
             node_type=node_type,
         )
 
-    def score_pairs(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> PairScores:
+    def score_pairs(
+        self, pairs: Sequence[tuple[NodeId, NodeId]], *, missing_edge_fraction: float | None = None
+    ) -> PairScores:
         """Compute the dissimilarity and the probability of an edge for pairs of known nodes.
 
         Parameters
         ----------
         pairs : sequence of (source, target)
             Ids of the nodes.
+        missing_edge_fraction : float, optional
+            As for `links`.
 
         Returns
         -------
         PairScores
-            Columns; probabilities are calibrated for as many edges as non-edges.
+            One row per pair. The probability is that of `links`: of an edge that the graph lacks. If the graph has the
+            edge, it is computed as if it had not.
         """
-        return pair_scores(self.embedding, pairs)
+        return self.score_positions(self.embedding.positions_of(pairs), missing_edge_fraction=missing_edge_fraction)
+
+    def score_positions(self, pairs: Positions, *, missing_edge_fraction: float | None = None) -> PairScores:
+        """Do the same as `score_pairs` for pairs (P, 2) of positions instead of ids.
+
+        Parameters
+        ----------
+        pairs : ndarray of int, shape (P, 2)
+            Positions of source and target.
+        missing_edge_fraction : float, optional
+            As for `links`.
+
+        Returns
+        -------
+        PairScores
+            One row per pair.
+        """
+        with kernel_threads(self.config.run.n_jobs):
+            fraction = self._missing_edge_fraction(missing_edge_fraction)
+            return pair_scores_at(self.embedding, pairs, self.graph, self.link_model, fraction)
 
     def links(
         self,
@@ -293,13 +324,18 @@ class FittedModel:
         k: int = 100,
         *,
         node_type: str | None = None,
+        by: str = "model",
+        missing_edge_fraction: float | None = None,
+        why: bool = False,
         known: Graph | None = None,
         approximate: bool = False,
         progress: Callable[[float], None] | None = None,
     ) -> Links:
         """Find the most probable edges that the graph does not have.
 
-        Pairs of node types that no edge connects are left out.
+        This is not the same question as `neighbors`: two nodes can be alike without an edge. Links are ranked by the
+        link model: by the Gaussians, by the degrees of both nodes, and by short paths between them. Pairs of node types
+        that no edge connects are left out.
 
         Parameters
         ----------
@@ -309,21 +345,48 @@ class FittedModel:
             Number of edges.
         node_type : str, optional
             With `node`, return only edges to nodes of this type; otherwise only edges with an end of this type.
+        by : {"model", "gaussian"}
+            Rank by the link model, or by the dissimilarity of the Gaussians alone.
+        missing_edge_fraction : float, optional
+            The fraction of all edges that the graph is assumed to lack. Probabilities hold for this assumption; by
+            default the fraction that was held out for validation.
+        why : bool
+            Add a column that says what speaks for each edge.
         known : Graph, optional
             The existing edges, for a model that does not keep them; its nodes must be the model's, in the same order.
         approximate : bool
-            Search with an approximate index (faiss) instead of exactly.
+            Search Gaussians with an approximate index (faiss) instead of exactly; only by `gaussian`.
         progress : callable, optional
             Called with the completed fraction of the search, 0 to 1.
 
         Returns
         -------
         Links
-            Columns `source`, `target`, `dissimilarity`, `probability` and others, most probable first; `to_pandas()`
+            Columns `source`, `target`, `probability`, `dissimilarity` and others, most probable first; `to_pandas()`
             makes a data frame.
         """
+        if by not in ("model", "gaussian"):
+            raise InputError(f"must be 'model' or 'gaussian', not {by!r}", option="by")
+        model = None if by == "gaussian" else self.link_model
+        if approximate and model is not None:
+            raise InputError("the link model needs no index; leave it out, or rank by 'gaussian'", option="approximate")
+        options = LinkOptions(self._missing_edge_fraction(missing_edge_fraction), why, approximate)
         graph = self.graph if known is None else known
-        return links(self.embedding, graph, node, k, node_type=node_type, approximate=approximate, progress=progress)
+        with kernel_threads(self.config.run.n_jobs):
+            return links(self.embedding, graph, model, options, node, k, node_type, progress)
+
+    def _missing_edge_fraction(self, given: float | None) -> float:
+        if given is not None:
+            missing_edges(1, given)
+            return given
+        return self.missing_edge_fraction
+
+    @property
+    def missing_edge_fraction(self) -> float:
+        """The fraction of edges that are assumed missing by default: what was held out for validation, else 5 %."""
+        if self.validation is None or self.graph is None:
+            return 0.05
+        return min(max(len(self.validation.edges) / max(self.graph.num_edges, 1), 1e-6), 0.5)
 
     def save(self, path: str | Path, embedding: str = "auto") -> None:
         """Write the model to one file; the same model gives the same bytes.
@@ -458,9 +521,12 @@ def _encode(fitted: FittedModel) -> tuple[dict[str, Any], Arrays]:
         "history": {**asdict(fitted.history), "seconds": 0.0},
         **fitted.embedding.platt_scaling._asdict(),
         "calibration": None if fitted.calibration is None else fitted.calibration.to_json(),
+        "link_model": None if fitted.link_model is None else fitted.link_model.to_json(),
     }
     arrays |= _with_prefix("weights", fitted.state.weights)
     arrays |= _with_prefix("certainty", vars(fitted.certainty_model))
+    if fitted.link_model is not None:
+        arrays |= _with_prefix("links", fitted.link_model.to_arrays())
     if fitted.graph is not None:
         metadata["graph"], edges = codec.encode(fitted.graph, ids=False, attributes=False)
         arrays |= _with_prefix("graph", edges)
@@ -482,7 +548,7 @@ def _decode(
         graph = codec.decode(metadata["graph"], _group("graph", arrays), ids=embedding.ids)
     weights = _group("weights", arrays)
     _check_finite(weights)
-    calibration = metadata["calibration"]
+    calibration, weighted = metadata["calibration"], metadata["link_model"]
     return FittedModel(
         method=method_named(metadata["method"]).name,
         config=config,
@@ -494,6 +560,7 @@ def _decode(
         validation=_decode_validation(len(embedding), _group("validation", arrays)),
         history=History.from_json(metadata["history"]),
         calibration=None if calibration is None else Calibration.from_json(calibration),
+        link_model=None if weighted is None else LinkModel.from_parts(weighted, _group("links", arrays)),
         certainty_model=CertaintyModel.from_arrays(_group("certainty", arrays), embedding.mean.shape[1]),
         novelty_models=tuple(
             None if schema.width is None else _decode_novelty(_group(f"novelty{code}", arrays), schema)

@@ -2,7 +2,8 @@
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -60,6 +61,17 @@ def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         return cast(Callable[..., Any], numba.njit(cache=True, **options)(function))
     except RuntimeError:  # no cache folder: a read-only installation without a home
         return cast(Callable[..., Any], numba.njit(**options)(function))
+
+
+@contextmanager
+def kernel_threads(count: int) -> Iterator[None]:
+    """Set the number of threads for kernels called from the current thread, and restore it at the end."""
+    before = _threads.count
+    set_threads(count)
+    try:
+        yield
+    finally:
+        _threads.count = before
 
 
 def threads() -> int:

@@ -1,9 +1,9 @@
 """The link model: a small classifier of pairs of nodes on top of the Gaussians, which ranks missing edges.
 
-The dissimilarity says who is alike. Whether an edge is missing depends on more: on how many edges both ends have, and on
-the paths between them. The model is a logistic regression on the features of `PairFeatures`, with squares and products
-and a ridge penalty. It is fitted to the validation edges, which neither the network nor the walks have seen, against
-all candidates of some random nodes.
+The dissimilarity says who is alike. Whether an edge is missing depends on more: on how many edges both ends have, and
+on the paths between them. The model is a logistic regression on the features of `PairFeatures`, with squares and
+products and a ridge penalty. It is fitted to the validation edges, which neither the network nor the walks have seen,
+against all candidates of some random nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -123,8 +123,14 @@ class LinkModel:
         fits = [part.shape for part in parts[:-1]] == shapes and parts[-1].ndim == 2 and len(parts[-1]) == 2
         if not fits or not all(np.isfinite(part).all() for part in parts) or not values["reference_edges"] > 0:
             raise FormatError("the weights of the link model do not fit its features")
-        scores = [values[name] and RankingScores(*values[name]) for name in ("validation", "gaussian_validation")]
-        return cls(names, *parts, int(values["reference_edges"]), *scores, values["candidate_recall"])
+        return cls(
+            names,
+            **dict(zip(ARRAYS, parts, strict=True)),
+            reference_edges=int(values["reference_edges"]),
+            validation=values["validation"] and RankingScores(*values["validation"]),
+            gaussian_validation=values["gaussian_validation"] and RankingScores(*values["gaussian_validation"]),
+            candidate_recall=values["candidate_recall"],
+        )
 
 
 ARRAYS = ("offsets", "center", "scale", "linear", "quadratic", "knots")
@@ -299,7 +305,7 @@ def ranking_scores(scores: Values, sample: Sample) -> RankingScores:
     """Return the ranking of held-out edges among the candidates of their source; ties count half."""
     order = np.lexsort((-scores, sample.source))
     start = np.searchsorted(sample.source[order], sample.source[order])
-    place = np.arange(len(order)) - start + 1.0
+    place = np.asarray(np.arange(len(order)) - start + 1, np.float64)
     rank = np.empty(len(order))
     rank[order] = _with_ties(place, scores[order], sample.source[order])
     ranks = rank[sample.truth]
@@ -312,7 +318,7 @@ def _with_ties(place: Values, scores: Values, source: Positions) -> Values:
     """Return the mean place of equal scores of one source; all arrays are sorted by source and score."""
     new = np.concatenate([[True], (source[1:] != source[:-1]) | (scores[1:] != scores[:-1])])
     group = np.cumsum(new) - 1
-    return (np.bincount(group, place) / np.bincount(group))[group]
+    return np.asarray((np.bincount(group, place) / np.bincount(group))[group])
 
 
 def _calibration(scores: Values, sample: Sample) -> Values:

@@ -1,63 +1,18 @@
 """Neighbours of nodes and scores of pairs, as tables."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from glace.categories import Categories
 from glace.errors import InputError
-from glace.gaussian.embedding import Embedding, ids_at
+from glace.gaussian.embedding import Embedding
 from glace.gaussian.search import Positions
-from glace.gaussian.tables import Column, Neighbors, Table
+from glace.gaussian.tables import Column, Neighbors
 from glace.graph.graph import Graph
 from glace.ids import NodeId
 from glace.sparse import row_of
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PairScores(Table):
-    """Scores of pairs of nodes, from the source to the target.
-
-    Attributes
-    ----------
-    source, target : ndarray
-        Ids of the pair.
-    dissimilarity : ndarray of float
-        From source to target.
-    variance_term : ndarray of float
-        The part of the dissimilarity that comes from unequal variances; the rest comes from distance.
-    probability : ndarray of float
-        Of an edge, for a population with as many edges as non-edges.
-    certainty : ndarray of float, optional
-        Mean certainty of the two nodes.
-    """
-
-    source: Column
-    target: Column
-    dissimilarity: npt.NDArray[np.float64]
-    variance_term: npt.NDArray[np.float64]
-    probability: npt.NDArray[np.float64]
-    certainty: npt.NDArray[np.float32] | None
-
-
-def pair_scores(embedding: Embedding, pairs: Sequence[tuple[NodeId, NodeId]]) -> PairScores:
-    """Scores of pairs of ids."""
-    return pair_scores_at(embedding, embedding.positions_of(pairs))
-
-
-def pair_scores_at(embedding: Embedding, pairs: Positions) -> PairScores:
-    """Scores of pairs of positions (P, 2)."""
-    dissimilarity = embedding.dissimilarities_at(pairs)
-    return PairScores(
-        ids_at(embedding.ids, pairs[:, 0]),
-        ids_at(embedding.ids, pairs[:, 1]),
-        dissimilarity,
-        embedding.variance_terms_at(pairs),
-        embedding.probabilities(dissimilarity),
-        None if embedding.certainty is None else embedding.certainty[pairs].mean(axis=1),
-    )
 
 
 def neighbors(

@@ -50,7 +50,7 @@ class PairFeatures:
     @cached_property
     def degrees(self) -> npt.NDArray[np.integer]:
         """(n,) the number of neighbours of each node."""
-        return np.diff(self.around.indptr)
+        return np.asarray(np.diff(self.around.indptr))
 
     def candidates(self, sources: Positions, types: LinkTypes | None = None) -> Positions:
         """Return (S, C) nodes that each source may have a missing edge to; -1 where there are fewer."""

@@ -15,7 +15,6 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.tables import Table
 from glace.queries.layout import main_axes
-from glace.queries.neighbors import pair_scores_at
 from glace.server.described import attributes_of, takes
 from glace.sparse import row_of
 
@@ -119,7 +118,7 @@ class Answers:
         if len(pairs) > LARGEST_K:
             raise InputError(f"at most {LARGEST_K:,} pairs per request, not {len(pairs):,}")
         positions = [[self.position(node) for node in pair] for pair in pairs]
-        return _plain(pair_scores_at(self.embedding, np.array(positions, np.int64).reshape(-1, 2)))
+        return _plain(self.model.score_positions(np.array(positions, np.int64).reshape(-1, 2)))
 
     def links(self, id: str | None = None, k: int = 10, node_type: str | None = None) -> list[Answer]:
         """The most probable missing edges of a node or of the whole graph; see `FittedModel.links`."""

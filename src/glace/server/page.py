@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import InputError
-from glace.queries.links import link_types, links_of_each
+from glace.queries.gaussian_links import link_types, links_of_each
 from glace.server.answers import Answer, Answers, ellipses
 from glace.server.map import Positions
 from glace.sparse import row_of

@@ -22,6 +22,8 @@ from glace.graph.split import HeldOut
 from glace.metrics import Calibration, Scores, Truth, calibration_of
 from glace.model.network import AnyEncoder, Network, fingerprint, split_modules, using_threads
 from glace.queries.certainty import CertaintyModel, NoveltyModel, graph_evidence, reference_rows
+from glace.queries.link_model import LinkModel, fit_link_model, popularity_model
+from glace.queries.pair_features import PairFeatures
 from glace.rng import Streams
 from glace.sparse import narrowed
 from glace.storage.files import check_writable
@@ -196,7 +198,7 @@ class TrainedRun:
 def assemble(
     run: TrainedRun, method: Method, config: Config, selection: Selection, before: FittedModel | None = None
 ) -> FittedModel:
-    """Embed all nodes, calibrate, learn certainty and novelty, and return the whole model.
+    """Embed all nodes, calibrate, fit the link model, certainty and novelty, and return the whole model.
 
     Without validation pairs an updated model keeps the calibration of the model `before`.
     """
@@ -206,6 +208,7 @@ def assemble(
         platt_scaling, calibration = before.embedding.platt_scaling, before.calibration
     allocate = scratch if run.graph.mapped else np.empty
     own, context = embed_all(network, graph_inputs(network, ordered), allocate)
+    link_model = _link_model(run, platt_scaling, before) if method.link_model else None
     evidence = graph_evidence(ordered)
     certainty_model = CertaintyModel.fit(own, evidence)
     certainty = certainty_model.certainty(own, evidence, allocate)
@@ -222,6 +225,7 @@ def assemble(
         validation=_renumbered(run.task.held_out, None if positions is None else np.argsort(positions)),
         history=run.trainer.history,
         calibration=calibration,
+        link_model=link_model,
         certainty_model=certainty_model,
         novelty_models=tuple(
             _novelty_model(network, code, each, certainty_model, config.streams)
@@ -260,6 +264,23 @@ def cross_validated_calibration(dissimilarities: Scores, truth: Truth, folds: in
             return None
         probabilities[here] = scaling.probabilities(dissimilarities[here])
     return calibration_of(probabilities, truth)
+
+
+def _link_model(run: TrainedRun, platt_scaling: PlattScaling, before: FittedModel | None) -> LinkModel | None:
+    """Fit the link model to the validation edges, with features of a graph and Gaussians that do not know them.
+
+    The Gaussians of the model are computed with the validation edges put back among the neighbours. Here that would
+    be a leak: the features of an edge must not depend on the edge.
+    """
+    task, network = run.task, run.trainer.network
+    if task.held_out is None and before is not None and before.link_model is not None:
+        return before.link_model
+    own, context = embed_all(network, graph_inputs(network, task.graph), scratch if run.graph.mapped else np.empty)
+    embedding = Embedding(task.graph.ids, own.mean, own.variance, network.measure.name, platt_scaling, context)
+    features = PairFeatures(embedding, task.graph)
+    if task.held_out is None:
+        return popularity_model(features)
+    return fit_link_model(features, task.held_out.edges, task.config.streams.numpy("link model"))
 
 
 def _novelty_model(
