@@ -32,8 +32,8 @@ MAY_IMPORT |= {
     "model": BASE | {"storage", "kernels", "config", "gaussian"},
     "queries": BASE | {"storage", "kernels", "graph", "gaussian"},
 }
-MAY_IMPORT["fitted"] = BASE | {"storage", "config", "features", "graph", "model", "gaussian", "queries"}
-MAY_IMPORT["training"] = MAY_IMPORT["fitted"] | {"fitted", "sampling", "kernels"}
+MAY_IMPORT["fitted"] = BASE | {"storage", "kernels", "config", "features", "graph", "model", "gaussian", "queries"}
+MAY_IMPORT["training"] = MAY_IMPORT["fitted"] | {"fitted", "sampling"}
 MAY_IMPORT["estimators"] = MAY_IMPORT["training"] | {"training"}
 MAY_IMPORT["experiments"] = MAY_IMPORT["estimators"] | {"estimators", "datasets", "io"}
 MAY_IMPORT["server"] = BASE | {"storage", "fitted", "queries", "gaussian", "graph", "features"}

@@ -173,7 +173,7 @@ def test_links_are_missing_edges(model, graph):
 
 def test_links_by_an_index(model):
     pytest.importorskip("faiss", reason="approximate search needs faiss: pip install '.[search]'")
-    exact, near = model.links(k=50), model.links(k=50, approximate=True)
+    exact, near = model.links(k=50, by="gaussian"), model.links(k=50, by="gaussian", approximate=True)
     assert len({*zip(exact.source, exact.target, strict=True)} & {*zip(near.source, near.target, strict=True)}) > 40
 
 
@@ -198,13 +198,14 @@ def test_what_is_common_must_fit_the_model(model):
 
 @pytest.mark.parametrize("pairs", [np.full((2, 2), 600), np.full((2, 2), -1), np.zeros((2, 3), np.int64)])
 def test_held_out_pairs_must_be_pairs_of_nodes(model, tmp_path, pairs):
+    from glace.fitted.model import VERSION
     from glace.storage import container
 
     model.save(tmp_path / "m.glace")
-    metadata, arrays = container.read(tmp_path / "m.glace", "glace-model", 3)
+    metadata, arrays = container.read(tmp_path / "m.glace", "glace-model", VERSION)
     for name in ("checksum", "kind", "format_version"):
         del metadata[name]
     changed = {**arrays, "validation/edges": pairs, "validation/non_edges": pairs}
-    container.write(tmp_path / "bad.glace", "glace-model", 3, metadata, changed)
+    container.write(tmp_path / "bad.glace", "glace-model", VERSION, metadata, changed)
     with pytest.raises(FormatError, match="the validation pairs are not pairs of nodes"):
         glace.load(tmp_path / "bad.glace")

@@ -91,11 +91,16 @@ def test_a_custom_encoder_is_needed_only_to_embed_new_nodes(tmp_path):
         glace.load(tmp_path / "plain", encoder=module).transform(graph.attributes)
 
 
-def test_pairs_are_scored_with_calibrated_probabilities(fitted, planted):
+def test_pairs_are_scored_as_if_their_edge_were_missing(fitted, planted):
     edges = planted.edges()[:50]
+    others = np.random.default_rng(0).integers(0, planted.num_nodes, (50, 2))
     scores = fitted.model_.score_pairs([(planted.ids[a], planted.ids[b]) for a, b in edges.tolist()])
     np.testing.assert_array_equal(scores.dissimilarity, fitted.embedding_.dissimilarities_at(edges))
-    assert np.mean(scores.probability) > 0.5
+    assert scores.known.all()
+    random = fitted.model_.score_positions(others)
+    assert not random.known.all()
+    assert np.median(scores.probability) > 20 * np.median(random.probability)
+    assert np.mean(scores.probability) < 0.5, "few pairs are missing edges"
 
 
 def test_new_nodes_ask_for_their_neighbors(fitted, planted):

@@ -42,7 +42,7 @@ def every_link(model):
 
 
 def test_only_types_that_edges_join_are_proposed(model):
-    found = model.links(k=10_000)
+    found = model.links(k=10_000, by="gaussian")
     assert set(zip(found.source, found.target, strict=True)) == every_link(model)
     assert len(found.source) == len(every_link(model))
     pairs = set(zip(found.source_type, found.target_type, strict=True))
@@ -66,7 +66,7 @@ def test_of_a_node_and_of_a_type(model):
 
 def test_an_index_for_each_type(model):
     pytest.importorskip("faiss", reason="approximate search needs faiss: pip install '.[search]'")
-    exact, near = model.links(k=40), model.links(k=40, approximate=True)
+    exact, near = model.links(k=40, by="gaussian"), model.links(k=40, by="gaussian", approximate=True)
     assert near.rows() == exact.rows()
 
 

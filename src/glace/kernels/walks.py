@@ -39,11 +39,11 @@ def _walk(
     landed: FloatArray,
     touched: IntArray,
     counts: IntArray,
-) -> None:
+) -> int:
     """Add to landed[step, node], (4, n), what a walk from `start` brings; an edge {start, end} is not used.
 
     `touched` (4, n) lists the nodes with an entry, `counts` (4,) says how many; row 0 of `touched` is unused because
-    Adamic-Adar has the nodes of two steps.
+    Adamic-Adar has the nodes of two steps. Return whether there is such an edge, 0 or 1.
     """
     counts[:] = 0
     degree = indptr[start + 1] - indptr[start]
@@ -73,6 +73,7 @@ def _walk(
                 other = indices[place]
                 if not ((node == start and other == end) or (node == end and other == start)):
                     _add(landed, touched, counts, step, other, share)
+    return indptr[start + 1] - indptr[start] - degree
 
 
 @compiled
@@ -85,9 +86,9 @@ def _clear(landed: FloatArray, touched: IntArray, counts: IntArray) -> None:
 
 
 @compiled
-def _read(indptr: IntArray, start: int, end: int, landed: FloatArray, values: FloatArray) -> None:
-    """Set values (4,) to the symmetric features of a pair after a walk from `start`."""
-    source, target = indptr[start + 1] - indptr[start], indptr[end + 1] - indptr[end]
+def _read(indptr: IntArray, start: int, end: int, joined: int, landed: FloatArray, values: FloatArray) -> None:
+    """Set values (4,) to the symmetric features of a pair after a walk from `start`; `joined` is 1 if it is an edge."""
+    source, target = indptr[start + 1] - indptr[start] - joined, indptr[end + 1] - indptr[end] - joined
     scale = np.sqrt(max(source, 1) / max(target, 1))
     values[COMMON] = landed[COMMON, end]
     for step in range(TWO, COLUMNS):
@@ -105,11 +106,11 @@ def pair_walks(
         counts, forth, back = np.zeros(COLUMNS, np.int64), np.empty(COLUMNS), np.empty(COLUMNS)
         for row in range(chunk, len(pairs), chunks):
             first, second = pairs[row, 0], pairs[row, 1]
-            _walk(indptr, indices, first, second, smallest, landed, touched, counts)
-            _read(indptr, first, second, landed, forth)
+            joined = _walk(indptr, indices, first, second, smallest, landed, touched, counts)
+            _read(indptr, first, second, joined, landed, forth)
             _clear(landed, touched, counts)
             _walk(indptr, indices, second, first, smallest, landed, touched, counts)
-            _read(indptr, second, first, landed, back)
+            _read(indptr, second, first, joined, landed, back)
             _clear(landed, touched, counts)
             values[row] = (forth + back) / 2
 
@@ -205,7 +206,7 @@ def walk_values(
             _walk(indptr, indices, sources[row], -1, smallest, landed, touched, counts)
             for column in range(targets.shape[1]):
                 if targets[row, column] >= 0:
-                    _read(indptr, sources[row], targets[row, column], landed, values[row, column])
+                    _read(indptr, sources[row], targets[row, column], 0, landed, values[row, column])
             _clear(landed, touched, counts)
 
 

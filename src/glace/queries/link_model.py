@@ -331,7 +331,9 @@ def _calibration(scores: Values, sample: Sample) -> Values:
     values, truth, weight = values[order], truth[order], weight[order]
     # Bins with equal numbers of edges: isotonic regression alone would be certain of the highest score.
     edges = np.cumsum(truth)
-    bins = (edges / max(10, edges[-1] / 40)).astype(np.int64)
+    width = max(10, edges[-1] / 40)
+    # What remains at the top belongs to the last whole bin; one edge alone would be certain.
+    bins = np.minimum(edges / width, max(edges[-1] // width - 1, 0)).astype(np.int64)
     total, positive = np.bincount(bins, weight), np.bincount(bins, truth * weight)
     middle = np.bincount(bins, values * weight) / np.maximum(total, 1e-300)
     kept = total > 0

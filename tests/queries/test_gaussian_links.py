@@ -1,4 +1,4 @@
-"""Likely links beside a look at all pairs."""
+"""Links by the Gaussians alone, beside a look at all pairs."""
 
 from dataclasses import replace
 
@@ -10,7 +10,10 @@ from glace.errors import InputError
 from glace.gaussian.embedding import Embedding
 from glace.graph.arrays import from_arrays
 from glace.ids import NodeIds
-from glace.queries.links import LinkTypes, likely_links, links, links_of
+from glace.queries.gaussian_links import LinkTypes, likely_links, links_of
+from glace.queries.links import LinkOptions, links
+
+OPTIONS = LinkOptions(0.1)
 
 
 def embedding(measure="symmetric_kl", count=60, random_state=0, equal=False):
@@ -89,19 +92,22 @@ def test_columns():
     nodes, known = embedding(), edges()
     pairs = likely_links(nodes, known, 3)
     graph = from_arrays(known, np.ones((60, 1), np.float32), ids=list(nodes.ids))
-    found = links(nodes, graph, k=3)
+    found = links(nodes, graph, None, OPTIONS, k=3)
     assert found.source.tolist() == [f"n{a}" for a in pairs.positions[:, 0]]
     assert found.target.tolist() == [f"n{b}" for b in pairs.positions[:, 1]]
-    np.testing.assert_array_equal(found.probability, nodes.probabilities(pairs.dissimilarities))
-    assert list(found.columns()) == ["source", "target", "dissimilarity", "probability"]
+    # The Gaussians' probability is among as many edges as non-edges; the list has one missing edge in many pairs.
+    even = nodes.probabilities(pairs.dissimilarities)
+    density = graph.num_edges / 9 / (60 * 59 / 2)
+    np.testing.assert_allclose(found.probability / (1 - found.probability), even / (1 - even) * density)
+    assert list(found.columns()) == ["source", "target", "probability", "dissimilarity"]
     assert found.rows()[0]["source"] == found.source[0]
-    assert links(nodes, graph, "n5", 2).source.tolist() == ["n5", "n5"]
+    assert links(nodes, graph, None, OPTIONS, "n5", 2).source.tolist() == ["n5", "n5"]
 
 
 def test_an_answer_without_rows_keeps_its_column_types():
     nodes = replace(embedding(count=3), ids=NodeIds([7, 8, 9]))
     whole = from_arrays(sp.csr_array(1 - np.eye(3)), ids=[7, 8, 9])
-    table = links(nodes, whole).to_arrow()
+    table = links(nodes, whole, None, OPTIONS).to_arrow()
     assert len(table) == 0
     assert [str(each) for each in table.schema.types] == ["int64", "int64", "double", "double"]
 
@@ -109,9 +115,9 @@ def test_an_answer_without_rows_keeps_its_column_types():
 def test_edges_of_other_nodes_are_refused():
     nodes, known = embedding(), edges()
     with pytest.raises(InputError, match="the model keeps no edges"):
-        links(nodes, None)
+        links(nodes, None, None, OPTIONS)
     with pytest.raises(InputError, match="the known edges must have the nodes of the model, in the same order"):
-        links(nodes, from_arrays(known))
+        links(nodes, from_arrays(known), None, OPTIONS)
 
 
 TYPES = np.array([0, 1, 0, 2, -1] * 12)
