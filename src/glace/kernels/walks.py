@@ -73,7 +73,7 @@ def _walk(
                 other = indices[place]
                 if not ((node == start and other == end) or (node == end and other == start)):
                     _add(landed, touched, counts, step, other, share)
-    return indptr[start + 1] - indptr[start] - degree
+    return int(indptr[start + 1] - indptr[start] - degree)
 
 
 @compiled

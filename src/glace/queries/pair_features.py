@@ -18,9 +18,11 @@ WALK_K = 60
 FEW = 20
 """A node with fewer candidates from walks also gets the nearest Gaussians and the nodes with the most edges."""
 POPULAR = 20
-SMALLEST = 1e-3
-"""Landing probability per edge below which a walk is not followed. With 1e-4 the work is five times as much, and the
-ranking on Cora-ML, Citeseer, DBLP and Pubmed the same."""
+SMALLEST = 1e-5, 1e-3
+"""Limits of the landing probability per edge below which a walk is not followed. With 1e-4 instead of 1e-3 the work is
+five times as much, and the ranking on Cora-ML, Citeseer, DBLP and Pubmed the same. In a graph of degree 66 two steps
+bring 1/66^2 to a node, and 1e-3 would end all walks: the smallest probability is a quarter of that, within the limits.
+"""
 LARGEST_LOGIT = 30.0
 
 Features = npt.NDArray[np.float64]
@@ -52,10 +54,16 @@ class PairFeatures:
         """(n,) the number of neighbours of each node."""
         return np.asarray(np.diff(self.around.indptr))
 
+    @cached_property
+    def smallest(self) -> float:
+        """The landing probability per edge below which a walk is not followed."""
+        mean = max(self.around.nnz, 1) / max(self.graph.num_nodes, 1)
+        return float(np.clip(0.25 / mean**2, *SMALLEST))
+
     def candidates(self, sources: Positions, types: LinkTypes | None = None) -> Positions:
         """Return (S, C) nodes that each source may have a missing edge to; -1 where there are fewer."""
         types = self.types if types is None else types
-        arguments = sources, types.codes, types.allowed, WALK_K, SMALLEST, 4 * threads()
+        arguments = sources, types.codes, types.allowed, WALK_K, self.smallest, 4 * threads()
         found = np.empty((len(sources), 3 * WALK_K), np.int64)
         walks.walk_candidates(self.around.indptr, self.around.indices, *arguments, found)
         few = np.flatnonzero((found >= 0).sum(axis=1) < FEW)
@@ -77,12 +85,15 @@ class PairFeatures:
         products = np.zeros(shape, np.float32)
         walks.row_products(*self._factors, sources, targets, products)
         found = np.zeros((*shape, walks.COLUMNS))
-        walks.walk_values(self.around.indptr, self.around.indices, sources, targets, SMALLEST, 4 * threads(), found)
+        walks.walk_values(
+            self.around.indptr, self.around.indices, sources, targets, self.smallest, 4 * threads(), found
+        )
         degrees = self._degree_features(sources[:, None], targets)
         columns = [self._logit(products), *degrees, found]
         if self._cover is not None:
             found, shifted = np.zeros_like(found), np.where(targets < 0, -1, targets + self.graph.num_nodes)
-            walks.walk_values(self._cover.indptr, self._cover.indices, sources, shifted, SMALLEST, 4 * threads(), found)
+            cover = self._cover.indptr, self._cover.indices
+            walks.walk_values(*cover, sources, shifted, self.smallest, 4 * threads(), found)
             columns.append(found[..., walks.THREE])
         return np.concatenate([each if each.ndim == 3 else each[..., None] for each in columns], axis=-1)
 
@@ -96,10 +107,9 @@ class PairFeatures:
             columns.append(self._pair_walks(self._cover, pairs + np.array([0, self.graph.num_nodes]))[:, walks.THREE])
         return np.column_stack(columns)
 
-    @staticmethod
-    def _pair_walks(adjacency: sp.csr_array, pairs: Positions) -> Features:
+    def _pair_walks(self, adjacency: sp.csr_array, pairs: Positions) -> Features:
         found = np.empty((len(pairs), walks.COLUMNS))
-        walks.pair_walks(adjacency.indptr, adjacency.indices, pairs, SMALLEST, 4 * threads(), found)
+        walks.pair_walks(adjacency.indptr, adjacency.indices, pairs, self.smallest, 4 * threads(), found)
         return found
 
     def _degree_features(self, sources: Positions, targets: Positions, joined: Joined = False) -> list[Values]:
