@@ -93,7 +93,7 @@ class FittedModel:
     >>> fitted.neighbors(0, k=3)
     Neighbors(3 rows: ...)
     >>> fitted.links(k=3)
-    Links(3 rows: source, target, dissimilarity, probability, certainty)
+    Links(3 rows: source, target, probability, dissimilarity, certainty)
     """
 
     method: str
