@@ -165,15 +165,14 @@ def test_only_the_allowed_nodes_are_answers():
             e.neighbors("b", among=wrong)
 
 
-def test_another_measure_has_neither_probabilities_nor_variance_terms():
+def test_another_measure_has_no_variance_terms():
     e = embedding()
-    trained = [e.neighbors("a"), e.neighbors("a", measure="symmetric_kl")]
-    others = [e.neighbors("a", measure="kl"), e.neighbors("a", by="similarity")]
-    assert all(found.probability is not None and found.variance_term is not None for found in trained)
-    assert all(found.probability is None and found.variance_term is None for found in others)
-    pairs = np.array([[0, "abc".index(node)] for node in others[0].id])
+    assert all(e.neighbors("a", measure=name).variance_term is not None for name in (None, "symmetric_kl"))
+    other = e.neighbors("a", measure="kl")
+    assert other.variance_term is None
+    pairs = np.array([[0, "abc".index(node)] for node in other.id])
     forth = [named("kl").direct(wide(e.gaussian[a]), wide(e.gaussian[b])) for a, b in pairs]
-    np.testing.assert_allclose(others[0].dissimilarity, forth)
+    np.testing.assert_allclose(other.dissimilarity, forth)
     with pytest.raises(InputError, match="kl needs variances, but these are points; use the measure `dot`"):
         embedding(points=True).neighbors("a", measure="kl")
 
@@ -214,15 +213,14 @@ def test_with_a_context_both_ways_count():
     e = embedding(context=True)
     forth = [e.measure.direct(e.gaussian[a], e.context[b]) for a, b in ((0, 1), (1, 0))]
     assert e.dissimilarities([("a", "b")])[0] == pytest.approx(sum(forth) / 2, rel=1e-6)
-    assert e.neighbors("a", k=1).dissimilarity[0] <= e.dissimilarities([("a", "b")])[0]
+    assert e.nearest_to(e[["a"]], exclude=[[0, 2]])[1][0, 0] == pytest.approx(e.dissimilarities([("a", "b")])[0])
 
 
-def test_similarity_leaves_the_context_aside():
+def test_neighbors_leave_the_context_aside():
     e = embedding(context=True)
     alone = Embedding(e.ids, e.mean, e.variance, e.dissimilarity)
-    assert e.neighbors("a", by="similarity").id.tolist() == alone.neighbors("a").id.tolist()
-    with pytest.raises(InputError, match="by must be edge or similarity, not 'neither'"):
-        e.neighbors("a", by="neither")
+    assert e.neighbors("a").rows() == alone.neighbors("a").rows()
+    assert e.neighbors("a").dissimilarity[0] != e.nearest_to(e[["a"]], exclude=[[0]])[1][0, 0]
 
 
 def test_one_pair_is_not_a_list_of_pairs():
@@ -233,6 +231,8 @@ def test_one_pair_is_not_a_list_of_pairs():
 def test_embeddings_of_two_models_are_not_compared():
     with pytest.raises(InputError, match="come from different models"):
         embedding().nearest_to(embedding(context=True))
+    with pytest.raises(InputError, match="come from different models"):
+        embedding().neighbors_of(embedding(context=True))
 
 
 def test_scores_and_probabilities():

@@ -111,9 +111,9 @@ def test_nodes_that_are_searched_among():
     assert (one.nearest_to(embedding, 5)[0] == 7).all()
 
 
-def test_another_measure_and_similarity():
-    embedding = clustered(context=True, nodes=500)
-    index = Index(embedding, by="similarity", measure="wasserstein2")
+def test_another_measure():
+    embedding = clustered(nodes=500)
+    index = Index(embedding, measure="wasserstein2")
     found, _ = index.nearest_to(embedding, 3)
     assert (found[:, 0] == np.arange(500)).mean() > 0.99, "a node is most like itself"
 
@@ -129,8 +129,6 @@ def test_errors(monkeypatch):
     embedding = clustered(nodes=20)
     with pytest.raises(InputError, match="candidates must be at least 1, not 0"):
         Index(embedding, candidates=0)
-    with pytest.raises(InputError, match="by must be edge or similarity, not 'name'"):
-        Index(embedding, by="name")
     with pytest.raises(InputError, match="an index needs at least one node, but `among` is False for all"):
         Index(embedding, among=np.zeros(20, np.bool_))
     with pytest.raises(InputError, match="k must be a whole number of at least 1, not 0"):

@@ -1,4 +1,4 @@
-"""Neighbours and pair scores as tables, beside the embedding's own arrays."""
+"""Neighbours as a table, beside the embedding's own arrays."""
 
 import numpy as np
 import pytest
@@ -37,13 +37,12 @@ def test_columns_are_those_of_the_embedding_and_of_the_graph(embedding, graph):
     pairs = np.column_stack([np.zeros(5, np.int64), positions[0]])
     assert found.variance_term is not None
     np.testing.assert_allclose(found.variance_term, embedding.variance_terms_at(pairs))
-    np.testing.assert_array_equal(found.probability, embedding.probabilities(dissimilarities[0]))
     np.testing.assert_array_equal(found.certainty, embedding.certainty[positions[0]])
     rows = {row["id"]: row for row in found.rows()}
     assert {node for node, row in rows.items() if row["known"]} == {"b", "c"}, "an edge to the query is not one from it"
     assert (rows["d"]["label"], rows["d"]["type"], rows["c"]["label"]) == (None, "t", "x")
     assert set(found.query) == {"a"}
-    assert "position" not in found.columns()
+    assert {"position", "probability"}.isdisjoint(found.columns())
 
 
 def test_filters(embedding, graph):
@@ -81,11 +80,10 @@ def test_the_variance_term_of_new_nodes(embedding):
     np.testing.assert_allclose(found.dissimilarity, both.dissimilarities_at(pairs), rtol=1e-6)
 
 
-def test_probabilities_are_of_the_trained_measure_only(embedding):
+def test_variance_terms_are_of_the_trained_measure_only(embedding):
     other = neighbors(embedding, None, "a", measure="wasserstein2")
     assert list(other.columns()) == ["query", "id", "dissimilarity", "certainty"]
-    assert neighbors(embedding, None, "a", measure="kl").probability is not None
-    assert neighbors(embedding, None, "a", by="similarity").probability is None
+    assert neighbors(embedding, None, "a", measure="kl").variance_term is not None
 
 
 def test_questions_that_need_a_graph(embedding, graph):

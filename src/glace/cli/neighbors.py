@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from glace.gaussian.embedding import Embedding
 
 
-SHOWN = ("query", "id", "label", "type", "dissimilarity", "probability", "known")
+SHOWN = ("query", "id", "label", "type", "dissimilarity", "known")
 """Columns on the screen, where space is short; the record has all."""
 
 
@@ -22,9 +22,6 @@ def neighbors(
     node: Annotated[str | None, Argument(help="The id of a node.")] = None,
     of: Annotated[Path | None, Option(help="New nodes instead of NODE: an embedding written by `glace embed`.")] = None,
     k: K = 10,
-    by: Annotated[
-        str, Option(help="Rank targets of an `edge`, or by `similarity`; the same for first order.")
-    ] = "edge",
     measure: Annotated[
         str | None, Option(help="A dissimilarity to rank by, instead of the one that the model was trained with.")
     ] = None,
@@ -34,7 +31,10 @@ def neighbors(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show the nodes most similar to a node, or to each of some new nodes, by exact search."""
+    """Show the nodes that are most like a node, or like each of some new nodes, by exact search.
+
+    Two nodes that are alike need not have an edge: `glace links` finds the edges that are missing.
+    """
     from glace.fitted.model import load_with_graph
     from glace.queries.neighbors import neighbors
 
@@ -48,7 +48,6 @@ def neighbors(
         graph,
         nodes,
         k,
-        by=by,
         measure=measure,
         exclude_known=exclude_known,
         label=label,

@@ -237,13 +237,14 @@ class FittedModel:
         node: NodeId | Sequence[NodeId] | Embedding,
         k: int = 10,
         *,
-        by: str = "edge",
         measure: str | None = None,
         exclude_known: bool = False,
         label: str | None = None,
         node_type: str | None = None,
     ) -> Neighbors:
-        """Find the nodes with the smallest dissimilarity to a node, by exact search.
+        """Find the nodes that are most like a node: those of the smallest dissimilarity, by exact search.
+
+        Two nodes that are alike need not have an edge; use `links` to find missing edges.
 
         Parameters
         ----------
@@ -251,8 +252,6 @@ class FittedModel:
             Ids of known nodes, or new nodes that `transform` embedded.
         k : int
             Number of neighbours.
-        by : {"edge", "similarity"}
-            Rank likely targets of an edge from the node, or nodes with similar Gaussians.
         measure : str, optional
             Dissimilarity to rank by; that of the training by default.
         exclude_known : bool
@@ -265,14 +264,13 @@ class FittedModel:
         Returns
         -------
         Neighbors
-            Columns such as `id`, `dissimilarity` and `probability`, nearest first; `to_pandas()` makes a data frame.
+            Columns such as `id` and `dissimilarity`, nearest first; `to_pandas()` makes a data frame.
         """
         return neighbors(
             self.embedding,
             self.graph,
             node,
             k,
-            by=by,
             measure=measure,
             exclude_known=exclude_known,
             label=label,

@@ -21,8 +21,6 @@ from glace.ids import NodeId, NodeIds
 if TYPE_CHECKING:
     import pandas
 
-COMPARISONS = ("edge", "similarity")
-"""What `by` can be: compare nodes as the two ends of an edge, or by their own Gaussians."""
 FORMAT_VERSION = 2
 METADATA = b"glace"
 MATRICES = ("mean", "variance", "context_mean", "context_variance")
@@ -201,12 +199,14 @@ class Embedding:
         self,
         node: NodeId,
         k: int = 10,
-        by: str = "edge",
         measure: str | None = None,
         exclude: Sequence[NodeId] = (),
         among: npt.NDArray[np.bool_] | None = None,
     ) -> Neighbors:
         """Find the k nodes most similar to a node by exact search.
+
+        Answers the question which nodes are like this one, not which edge is missing: `FittedModel.links` does that.
+        Contexts are left aside.
 
         Parameters
         ----------
@@ -214,9 +214,6 @@ class Embedding:
             Id of a node; it is not among its own neighbours.
         k : int
             Number of neighbours.
-        by : {"edge", "similarity"}
-            Rank nodes as targets of an edge from `node`, or by how similar their own Gaussians are. The two differ
-            only for embeddings with a context.
         measure : str, optional
             Another dissimilarity than the one of the training.
         exclude : sequence of ids
@@ -227,18 +224,17 @@ class Embedding:
         Returns
         -------
         Neighbors
-            At most k rows, most similar first, with columns such as `id`, `dissimilarity` and `probability`;
-            `to_pandas()` makes a data frame.
+            At most k rows, most similar first, with columns such as `id` and `dissimilarity`; `to_pandas()` makes a
+            data frame.
         """
         position = self.ids.position(node)
         excluded = [position, *self.ids.positions(list(exclude)).tolist()]
-        return self.neighbors_of(self.take(np.array([position])), k, by, measure, [excluded], among)
+        return self.neighbors_of(self.take(np.array([position])), k, measure, [excluded], among)
 
     def neighbors_of(
         self,
         queries: "Embedding",
         k: int = 10,
-        by: str = "edge",
         measure: str | None = None,
         exclude: Exclusions | None = None,
         among: npt.NDArray[np.bool_] | None = None,
@@ -251,8 +247,6 @@ class Embedding:
             Q nodes, embedded by the same model, such as new nodes.
         k : int
             Number of answers to each query.
-        by : {"edge", "similarity"}
-            See `neighbors`.
         measure : str, optional
             Another dissimilarity than the one of the training.
         exclude : sequence of Q sequences of int, optional
@@ -265,16 +259,17 @@ class Embedding:
         Neighbors
             At most k rows per query, in the order of the queries.
         """
-        positions, dissimilarities = self.nearest_to(queries, k, by, measure, exclude, among)
+        self._check_same_model(queries)
+        compared, asked = self._own, queries._own
+        positions, dissimilarities = compared.nearest_to(asked, k, measure, exclude, among)
         query, rank = np.nonzero(positions >= 0)
         position, dissimilarity = positions[query, rank], dissimilarities[query, rank]
-        pairs, trained = np.column_stack([query, position]), measure in (None, self.dissimilarity) and by == "edge"
+        pairs, trained = np.column_stack([query, position]), measure in (None, self.dissimilarity)
         return Neighbors(
             query=ids_at(queries.ids, query),
             id=ids_at(self.ids, position),
             dissimilarity=dissimilarity,
-            variance_term=self.variance_terms_at(pairs, queries) if trained else None,
-            probability=self.probabilities(dissimilarity) if trained else None,
+            variance_term=compared.variance_terms_at(pairs, asked) if trained else None,
             certainty=None if self.certainty is None else self.certainty[position],
             position=position,
         )
@@ -283,12 +278,13 @@ class Embedding:
         self,
         queries: "Embedding",
         k: int = 10,
-        by: str = "edge",
         measure: str | None = None,
         exclude: Exclusions | None = None,
         among: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[Positions, Values]:
-        """Find the k nodes most similar to each node of another embedding, as arrays of positions.
+        """Find the k nodes of the smallest dissimilarity from each node of another embedding, as positions.
+
+        Nodes are compared as source and target of an edge. With a context, that is another question than `neighbors`.
 
         Parameters
         ----------
@@ -296,8 +292,6 @@ class Embedding:
             Q nodes, embedded by the same model.
         k : int
             Number of answers to each query.
-        by : {"edge", "similarity"}
-            See `neighbors`.
         measure : str, optional
             Another dissimilarity than the one of the training.
         exclude : sequence of Q sequences of int, optional
@@ -312,13 +306,21 @@ class Embedding:
         dissimilarities : ndarray of float, shape (Q, k)
             Infinity where the position is -1.
         """
-        if queries.mean.shape[1] != self.mean.shape[1] or (queries.context is None) != (self.context is None):
-            raise InputError(f"{queries!r} and {self!r} come from different models")
+        self._check_same_model(queries)
         if among is not None and (among.dtype != np.bool_ or among.shape != (len(self),)):
             raise InputError(f"must be an array of {len(self):,} booleans, one per node", option="among")
         chosen = self.measure_of(measure)
-        source = queries.roles_by(chosen, by).source
-        return self._targets(chosen, by).nearest(source, k, exclude, among)
+        source = queries.roles_by(chosen).source
+        return self._targets(chosen).nearest(source, k, exclude, among)
+
+    def _check_same_model(self, queries: "Embedding") -> None:
+        if queries.mean.shape[1] != self.mean.shape[1] or (queries.context is None) != (self.context is None):
+            raise InputError(f"{queries!r} and {self!r} come from different models")
+
+    @cached_property
+    def _own(self) -> "Embedding":
+        """The same nodes without their contexts."""
+        return self if self.context is None else replace(self, context=None)
 
     def measure_of(self, name: str | None) -> Dissimilarity:
         """Return a measure by its name.
@@ -343,36 +345,30 @@ class Embedding:
             raise InputError(f"{measure.name} needs variances, but these are points; use the measure `dot`")
         return measure
 
-    def roles_by(self, measure: Dissimilarity, by: str) -> Roles:
+    def roles_by(self, measure: Dissimilarity) -> Roles:
         """Return what stands for each node as the source and as the target of a comparison.
 
         Parameters
         ----------
         measure : Dissimilarity
             The measure to compare with.
-        by : {"edge", "similarity"}
-            For `edge`, targets are contexts, if the embedding has them; for `similarity`, both are the own Gaussians.
 
         Returns
         -------
         Roles
             The Gaussians of all nodes as sources and as targets.
         """
-        if by not in COMPARISONS:
-            raise InputError(f"must be {' or '.join(COMPARISONS)}, not {by!r}", option="by")
         own = self.gaussian if measure.needs_variance else Gaussian(self.mean, None)
-        if by == "similarity":
-            return Roles(own, own)
         return roles(measure, own, self.context)
 
-    def _targets(self, measure: Dissimilarity, by: str) -> Targets:
-        if (measure.name, by) not in self._prepared:
-            compared = self.roles_by(measure, by)
-            self._prepared[measure.name, by] = Targets(measure, compared.target, compared.scale)
-        return self._prepared[measure.name, by]
+    def _targets(self, measure: Dissimilarity) -> Targets:
+        if measure.name not in self._prepared:
+            compared = self.roles_by(measure)
+            self._prepared[measure.name] = Targets(measure, compared.target, compared.scale)
+        return self._prepared[measure.name]
 
     @cached_property
-    def _prepared(self) -> dict[tuple[str, str], Targets]:
+    def _prepared(self) -> dict[str, Targets]:
         return {}
 
     def dissimilarities(self, pairs: Sequence[tuple[NodeId, NodeId]]) -> Values:

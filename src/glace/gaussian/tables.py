@@ -68,9 +68,8 @@ class Neighbors(Table):
     dissimilarity : ndarray of float
         From the query to the answer.
     variance_term : ndarray of float, optional
-        The part of the dissimilarity that comes from unequal variances; the rest comes from distance.
-    probability : ndarray of float, optional
-        Of an edge. Missing, like `variance_term`, for a measure that the embedding was not trained with.
+        The part of the dissimilarity that comes from unequal variances; the rest comes from distance. Missing for a
+        measure that the embedding was not trained with.
     certainty : ndarray of float, optional
         Certainty of the answer's Gaussian, 0 to 1.
     known : ndarray of bool, optional
@@ -87,7 +86,6 @@ class Neighbors(Table):
     type: Column | None = None
     dissimilarity: npt.NDArray[np.float64]
     variance_term: npt.NDArray[np.float64] | None = None
-    probability: npt.NDArray[np.float64] | None = None
     certainty: npt.NDArray[np.float32] | None = None
     known: npt.NDArray[np.bool_] | None = None
     position: npt.NDArray[np.int64]

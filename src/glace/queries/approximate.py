@@ -48,7 +48,6 @@ class Index:
     def __init__(
         self,
         embedding: Embedding,
-        by: str = "edge",
         measure: str | None = None,
         candidates: int = 50,
         random_state: int = 0,
@@ -61,9 +60,9 @@ class Index:
         self.nodes = np.flatnonzero(self.among)
         if not len(self.nodes):
             raise InputError("an index needs at least one node, but `among` is False for all")
-        self.embedding, self.by, self.candidates, self.n_jobs = embedding, by, candidates, n_jobs
+        self.embedding, self.candidates, self.n_jobs = embedding, candidates, n_jobs
         self.measure = embedding.measure_of(measure)
-        self.roles = embedding.roles_by(self.measure, by)
+        self.roles = embedding.roles_by(self.measure)
         targets = self.roles.target if among is None else self.roles.target[self.nodes]
         self._space = Space.of(self.measure, targets)
         self._index = self._built(self._space.targets(targets))
@@ -81,7 +80,7 @@ class Index:
         self, queries: Embedding, k: int = 10, exclude: Exclusions | None = None
     ) -> tuple[Positions, Values]:
         """Positions and dissimilarities (Q, k) as from `Embedding.nearest_to`; a few answers may be missed."""
-        k, source = checked_count(k), queries.roles_by(self.measure, self.by).source
+        k, source = checked_count(k), queries.roles_by(self.measure).source
         answers = [
             self._search(source[rows], k, [] if exclude is None else exclude[rows])
             for rows in blocks(len(queries), QUERIES)
@@ -111,7 +110,7 @@ class Index:
         nodes = generator.permutation(len(self.embedding))[:queries]
         sample, own = self.embedding.take(nodes), nodes[:, None].tolist()
         k = max(min(k, len(self.nodes) - 1), 1)
-        true, _ = self.embedding.nearest_to(sample, k, self.by, self.measure.name, own, self.among)
+        true, _ = self.embedding.nearest_to(sample, k, self.measure.name, own, self.among)
         found, _ = self.nearest_to(sample, k, own)
         hits = [len(np.intersect1d(a, b)) for a, b in zip(true, found, strict=True)]
         return Recall(k, len(nodes), float(np.mean(hits)) / k)

@@ -1,4 +1,4 @@
-"""Neighbours of nodes and scores of pairs, as tables."""
+"""Neighbours of nodes, as a table."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,13 +21,12 @@ def neighbors(
     node: NodeId | Sequence[NodeId] | Embedding,
     k: int = 10,
     *,
-    by: str = "edge",
     measure: str | None = None,
     exclude_known: bool = False,
     label: str | None = None,
     node_type: str | None = None,
 ) -> Neighbors:
-    """Find the k nodes most similar to each query by exact search.
+    """Find the k nodes most similar to each query by exact search: which nodes are like this one?
 
     Parameters
     ----------
@@ -39,8 +38,6 @@ def neighbors(
         The queries: nodes of the embedding, which are no answers to themselves, or new nodes of the same model.
     k : int
         Number of answers to each query.
-    by : {"edge", "similarity"}
-        See `Embedding.neighbors`.
     measure : str, optional
         Another dissimilarity than the one of the training.
     exclude_known : bool
@@ -61,7 +58,7 @@ def neighbors(
     if isinstance(node, Embedding):
         if exclude_known:
             raise InputError("does not apply to new nodes, which have no edges; leave it out", "exclude_known")
-        return _described(embedding.neighbors_of(node, k, by, measure, None, among), graph)
+        return _described(embedding.neighbors_of(node, k, measure, None, among), graph)
     ids = [node] if isinstance(node, str | int | np.integer) else list(node)
     positions = embedding.ids.positions(ids) if len(ids) > 1 else np.array([embedding.ids.position(ids[0])])
     known = [_known_targets(embedding, graph, position) for position in positions.tolist()]
@@ -69,7 +66,7 @@ def neighbors(
         [position, *targets] if exclude_known else [position]
         for position, targets in zip(positions.tolist(), known, strict=True)
     ]
-    found = embedding.neighbors_of(embedding.take(positions), k, by, measure, exclude, among)
+    found = embedding.neighbors_of(embedding.take(positions), k, measure, exclude, among)
     return _described(found, graph, dict(zip(ids, map(set, known), strict=True)))
 
 
