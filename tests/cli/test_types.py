@@ -45,7 +45,7 @@ def glace(tmp_path, monkeypatch, capsys):
 def test_links_show_the_types_of_both_ends(glace, typed, tmp_path):
     shown = glace("links", typed, "-o", "links.csv", "--json", "l.json")
     table = pyarrow.csv.read_csv("links.csv")
-    assert table.column_names[:5] == ["source", "target", "source_type", "target_type", "dissimilarity"]
+    assert table.column_names[:5] == ["source", "target", "source_type", "target_type", "probability"]
     types = dict(zip([f"n{a}" for a in range(len(TYPES))], TYPES, strict=True))
     for row in json.loads((tmp_path / "l.json").read_text())["links"]:
         assert (row["source_type"], row["target_type"]) == (types[row["source"]], types[row["target"]])

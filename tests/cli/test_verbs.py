@@ -21,10 +21,12 @@ from glace import __version__, datasets, load, load_embedding, read_tables
 from glace.cli import main
 from glace.cli.demo import KNOWN
 from glace.datasets import download
+from glace.fitted.model import FittedModel
 from glace.gaussian.embedding import PlattScaling
 from glace.gaussian.embedding_file import write_embedding
 from glace.graph.arrays import from_arrays
 from glace.io.npz import read_npz, write_npz
+from glace.queries.link_model import LinkModel, RankingScores
 from glace.sparse import row_of
 from tests.cli.conftest import FAST, NODES, TABLES, TOPICS, names, write_csv
 from tests.datasets.builders.test_acm import WHOLE as CITATIONS
@@ -348,13 +350,13 @@ def test_neighbors(glace, folder, model, node):
     shown = glace("neighbors", model, node, "-k", "4", "--json", "n.json")
     known = load_embedding(model)
     found = known.neighbors(known.ids.parse(node), 4)
-    lines = [line.rsplit(maxsplit=3) for line in shown.splitlines() if re.search(r"\d\.\d{4}", line)]
+    lines = [line.rsplit(maxsplit=2) for line in shown.splitlines() if re.search(r"\d\.\d{4}", line)]
     assert [line[0].strip() for line in lines] == [str(each) for each in found.id]
     answers = record(folder / "n.json")["neighbors"]
     assert isinstance(answers, list)
     assert [answer["id"] for answer in answers] == found.id.tolist()
     assert [answer["dissimilarity"] for answer in answers] == found.dissimilarity.tolist()
-    assert all(0 < answer["probability"] < 1 for answer in answers)
+    assert all("probability" not in answer for answer in answers)
 
 
 def test_more_neighbors_than_there_are_nodes(glace, folder):
@@ -412,14 +414,28 @@ def test_score_of_one_pair(glace, folder):
     facts = {
         "source": "node 01",
         "target": "node 05",
+        "probability": load("people.glace").score_pairs([("node 01", "node 05")]).probability[0],
+        "known": load("people.glace").graph.has_edges(places)[0],
         "dissimilarity": near[0],
         "variance_term": known.variance_terms_at(places)[0],
-        "probability": known.probabilities(near)[0],
         "certainty": known.certainty[places].mean(),
     }
-    figures = " +".join(f"{value:.4f}" for value in list(facts.values())[2:])
+    figures = " +".join(
+        f"{value}" if isinstance(value, np.bool_) else f"{value:.4f}" for value in list(facts.values())[2:]
+    )
     assert re.search(rf"node 01 +node 05 +{figures}", shown)
     assert record(folder / "s.json")["pairs"] == [facts]
+    assert "probabilities assume that 5" in shown
+
+
+def test_score_of_an_embedding_has_no_probability(glace, folder):
+    glace("export", "people.glace", "-o", "e.parquet")
+    shown = glace("score", "e.parquet", "node 01", "node 05", "--json", "s.json")
+    (pair,) = record(folder / "s.json")["pairs"]  # type: ignore[misc]
+    assert set(pair) == {"source", "target", "dissimilarity", "variance_term", "certainty"}
+    assert "probabilit" not in shown
+    said = glace("score", "e.parquet", "node 01", "node 05", "--missing-edge-fraction", "0.1", code=2)
+    assert "--missing-edge-fraction needs a model file, as e.parquet is an embedding without its model" in said
 
 
 @pytest.mark.parametrize(("model", "pairs"), [("people.glace", "edges.csv"), ("numbered.glace", "numbered.csv")])
@@ -432,7 +448,11 @@ def test_score_of_a_file(glace, model, pairs, ending):
     assert table["source"].to_pylist() == wanted["source"].to_pylist()
     near = known.dissimilarities(list(zip(*(wanted[side].to_pylist() for side in ("source", "target")), strict=True)))
     np.testing.assert_array_equal(table["dissimilarity"].to_numpy(), near)
-    np.testing.assert_array_equal(table["probability"].to_numpy(), known.probabilities(near))
+    positions = known.ids.positions(wanted["source"].to_pylist()), known.ids.positions(wanted["target"].to_pylist())
+    expected = load(model).score_positions(np.column_stack(positions)).probability
+    assert expected is not None
+    np.testing.assert_allclose(table["probability"].to_numpy(), expected, rtol=1e-9)
+    assert table["known"].to_pylist() == [True] * len(wanted)
 
 
 # links
@@ -442,17 +462,64 @@ def test_links_of_the_graph(glace, folder):
     shown = glace("links", "people.glace", "-k", "30", "-o", "links.csv", "--json", "l.json")
     table, model = pyarrow.csv.read_csv("links.csv"), load("people.glace")
     found = model.links(k=30)
-    assert table.column_names == ["source", "target", "dissimilarity", "probability", "certainty"]
+    assert table.column_names == ["source", "target", "probability", "dissimilarity", "certainty"]
     assert table["source"].to_pylist() == found.source.tolist()
     assert table["target"].to_pylist() == found.target.tolist()
     assert f"{found.source[0]}   {found.target[0]}" in shown
-    assert "... 30 edges in all\nwrote links.csv\non " in shown
-    assert re.search(
-        r"on \d+ held-out pairs, half of them edges, the calibration error of the probabilities is 0\.\d+", shown
-    )
+    assert "... 30 edges in all\nwrote links.csv\nprobabilities assume that " in shown
+    fraction = model.missing_edge_fraction
+    assert (
+        f"assume that {100 * fraction:.1f} % of all edges are missing (the fraction held out for validation); "
+        "--missing-edge-fraction sets it"
+    ) in shown
     written = record(folder / "l.json")
     assert len(written["links"]) == 30  # type: ignore[arg-type]
-    assert {"pairs", "brier", "error", "bins"} == set(written["calibration"])  # type: ignore[call-overload]
+    assert written["missing_edge_fraction"] == fraction
+
+
+def test_links_with_another_fraction_of_missing_edges(glace, folder):
+    shown = glace("links", "people.glace", "--missing-edge-fraction", "0.5", "-k", "9", "--json", "l.json")
+    assert "probabilities assume that 50 % of all edges are missing (--missing-edge-fraction)" in shown
+    written = record(folder / "l.json")
+    expected = load("people.glace").links(k=9, missing_edge_fraction=0.5)
+    assert [link["probability"] for link in written["links"]] == expected.probability.tolist()  # type: ignore[attr-defined]
+    assert (expected.probability > load("people.glace").links(k=9).probability).all()
+
+
+def test_links_by_the_gaussians_alone(glace, folder):
+    glace("links", "people.glace", "--links-by", "gaussian", "-o", "l.csv")
+    near = pyarrow.csv.read_csv("l.csv")["dissimilarity"].to_numpy()
+    assert (np.diff(near) >= 0).all()
+
+
+def test_links_say_why(glace, folder):
+    shown = glace("links", "people.glace", "node 01", "--why", "-k", "3", "--json", "l.json")
+    reasons = [link["why"] for link in record(folder / "l.json")["links"]]  # type: ignore[attr-defined]
+    assert all(reason.endswith(" edges") for reason in reasons)
+    assert any(reason.startswith("common neighbours: node ") for reason in reasons)
+    assert "common" in shown
+    assert "dissimilarity" not in shown
+    assert "why" not in glace("links", "people.glace", "node 01")
+
+
+def test_fit_and_info_say_what_ranks_links(glace, folder):
+    model = load("people.glace")
+    assert "ranked by the Gaussians and numbers of edges; too few validation edges" in glace("info", "people.glace")
+    measured = replace(
+        popularity(model), validation=RankingScores(0.25, 0.5), gaussian_validation=RankingScores(0.2, 0.4)
+    )
+    replace(model, link_model=measured).save("measured.glace")
+    shown = glace("info", "measured.glace")
+    assert "MRR 0.250  Hits@10 0.500  (Gaussians alone: MRR 0.200  Hits@10 0.400)" in shown
+    replace(model, link_model=None).save("off.glace")
+    assert "link model off (it ranks validation edges no better)" in glace("info", "off.glace")
+    shown = glace("fit", *TABLES, *FAST, "--method", "glace-published", "-o", "p.glace")
+    assert "links ranked by the Gaussians alone; link model off (not in glace-published)" in " ".join(shown.split())
+
+
+def popularity(model: FittedModel) -> LinkModel:
+    assert model.link_model is not None
+    return model.link_model
 
 
 def test_links_of_a_node_that_has_them_all(glace, folder):

@@ -113,8 +113,17 @@ def test_search_and_what_is_said_of_a_node(opened, answers):
     nearest = [each.text for each in opened.all("#neighbors .id")]
     assert nearest == [each["id"] for each in answers.neighbors("node 07", 8)]
     likely = [each.text for each in opened.all("#likely .id")]
-    assert likely == [each["target"] for each in answers.links("node 07", 5)]
+    links = answers.links("node 07", 5, why=True)
+    assert likely == [each["target"] for each in links]
+    assert opened.texts("#likely .why") == [each["why"] for each in links]
+    figures = [float(each.removesuffix(" %")) for each in opened.texts("#likely .figure")]
+    assert figures == pytest.approx([100 * each["probability"] for each in links], abs=0.6)
+    fraction = answers.model.missing_edge_fraction
+    assert (
+        opened.at("#assumed").text == f"The probability of an edge, if {100 * fraction:.1f} % of all edges are missing."
+    )
     first = answers.neighbors("node 07", 1)[0]
+    assert opened.texts("#neighbors .figure")[0] == f"{first['dissimilarity']:.2f}"
     bar = opened.at("#neighbors .bar").get_attribute("title")
     assert bar.startswith(f"dissimilarity {first['dissimilarity']:.2f}: ")
     assert opened.until(lambda: len(opened.all("#ellipses ellipse")) == 9)
@@ -202,7 +211,9 @@ def test_types(browser, typed, tmp_path):
     alone = Page(browser, (tmp_path / "page.html").as_uri())
     alone.find("word 06")
     alone.until(lambda: alone.name() == "word 06")
-    assert alone.texts("#likely .id") == [each["target"] for each in typed.links("word 06", 5)]
+    links = typed.links("word 06", 5, why=True)
+    assert alone.texts("#likely .id") == [each["target"] for each in links]
+    assert alone.texts("#likely .why") == [each["why"] for each in links]
     assert "type\nword\nlabel" in alone.at("#node").text
     assert not alone.at("#of-type").is_displayed()
 

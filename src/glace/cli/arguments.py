@@ -31,6 +31,13 @@ Json = Annotated[Path | None, _option("--json", help="Also write the results to 
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print only errors.", panel="Output")]
 NJobs = Annotated[int, _option(help="Number of threads.")]
 K = Annotated[int, _option("-k", help="Number of answers.")]
+MissingEdgeFraction = Annotated[
+    float | None,
+    _option(
+        help="The fraction of all edges that the graph is assumed to lack, which probabilities depend on; by default "
+        "the fraction held out for validation."
+    ),
+]
 ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model file written by `glace fit`.")]
 AnyEmbedding = Annotated[Path, Argument(metavar="MODEL", help="A model file, or an embedding (.parquet .arrow .npz).")]
 ModelOutput = Annotated[Path, _option("--output", "-o", help="The model file to write.")]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from glace.cli.arguments import GraphSource, Json, MethodOptions, ModelOutput, Quiet, TrainingOptions, named_options
+from glace.cli.info import ranked_by
 from glace.cli.screen import Screen, check_outputs, in_bytes, in_words, training_listener, write_record
 from glace.config.config import STAGES, Config, RunConfig
 from glace.errors import InputError
@@ -132,6 +133,7 @@ def _result(model: "FittedModel") -> dict[str, Any]:
     return {
         "validation_auc": best and best.auc,
         "validation_ap": best and best.ap,
+        "link_model": model.link_model and model.link_model.to_json(),
         "best_step": best and best.step,
         "steps": history.step,
         "seconds": round(history.seconds, 2),
@@ -149,6 +151,7 @@ def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: st
         facts["validation"] = f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (best model, at step {best.step:,})"
     if best and best.auc < LOW_AUC:
         facts["warning"] = "the AUC is close to chance (0.5); are the attributes related to the edges?"
+    facts["links"] = ranked_by(model)
     if model.selection.trials:
         facts["selected by trials"] = in_words(model.selection.options)
     early = ", stopped early" if history.since_best >= model.config.training.patience else ""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from glace.cli.arguments import Json, K, ModelFile, NoHeader, Quiet, TableOutput
+from glace.cli.arguments import Json, K, MissingEdgeFraction, ModelFile, NoHeader, Quiet, TableOutput
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
 from glace.errors import InputError
 
@@ -22,9 +22,19 @@ def links(
         str | None,
         Option(help="Only edges from NODE to nodes of this type; without NODE, edges with an end of this type."),
     ] = None,
+    links_by: Annotated[
+        str,
+        Option(
+            help="Rank by the link `model` (Gaussians, numbers of edges, short paths) or by the `gaussian` "
+            "dissimilarity alone."
+        ),
+    ] = "model",
+    missing_edge_fraction: MissingEdgeFraction = None,
+    why: Annotated[bool, Option("--why", help="Say what speaks for each edge.")] = False,
     edges: Annotated[Path | None, Option(help="Table of the known edges, for a model of a graph folder.")] = None,
     approximate: Annotated[
-        bool, Option("--approximate", help="Search with an index (extra `search`): faster, misses a few.")
+        bool,
+        Option("--approximate", help="With --links-by gaussian, search with an index (extra `search`): misses a few."),
     ] = False,
     output: TableOutput = None,
     no_header: NoHeader = False,
@@ -33,29 +43,58 @@ def links(
 ) -> None:
     """Show the most probable edges that the graph does not have, of one node or of all nodes.
 
-    In a graph with node types, only pairs of types that some edge connects are proposed.
-    Probabilities are calibrated on held-out edges, for a population with as many edges as non-edges.
+    Which nodes are like a node is another question: `glace neighbors` answers it. In a graph with node types, only
+    pairs of types that some edge connects are proposed. The probability is the share of such proposals that are right,
+    if the stated fraction of all edges is missing.
     """
-    from glace.fitted.model import load
-
     check_outputs(output, json, inputs=[model, edges])
     check_ending(output, ".csv", ".parquet")
-    screen, fitted = Screen(quiet), load(model)
+    if links_by not in ("model", "gaussian"):
+        raise InputError(f"must be model or gaussian, not {links_by!r}", option="links_by")
+    screen, fitted = Screen(quiet), _load(model)
     known = None if edges is None else _known(fitted, edges, no_header)
     if known is None and fitted.graph is None:
         raise InputError("the model keeps no edges, as its graph is too large; give the known edges with --edges FILE")
     with screen.progress("searching") as report:
-        source = None if node is None else fitted.embedding.ids.parse(node)
-        found = fitted.links(source, k, node_type=node_type, known=known, approximate=approximate, progress=report)
-    calibration = fitted.calibration
-    screen.pairs(found.to_arrow(), output, "edges")
-    if calibration is not None:
-        screen.say(
-            f"on {calibration.pairs:,} held-out pairs, half of them edges, the calibration error of the probabilities "
-            f"is {calibration.error:.3f} (Brier score {calibration.brier:.3f})"
+        found = fitted.links(
+            None if node is None else fitted.embedding.ids.parse(node),
+            k,
+            node_type=node_type,
+            by=links_by,
+            missing_edge_fraction=missing_edge_fraction,
+            why=why,
+            known=known,
+            approximate=approximate,
+            progress=report,
         )
-    values = {"links": found.rows(), "calibration": calibration and calibration.to_json()}
+    screen.pairs(found.to_arrow(), output, "edges", ("source", "target", "probability", "why") if why else None)
+    screen.say(missing_edges_line(fitted, missing_edge_fraction))
+    assumed = fitted.missing_edge_fraction if missing_edge_fraction is None else missing_edge_fraction
+    values = {"links": found.rows(), "missing_edge_fraction": assumed}
     write_record(json, "links", values, model=str(model))
+
+
+def missing_edges_line(model: "FittedModel", given: float | None) -> str:
+    """The assumption behind the probabilities, in words."""
+    if given is not None:
+        return f"probabilities assume that {100 * given:.3g} % of all edges are missing (--missing-edge-fraction)"
+    reason = "no edges were held out" if model.validation is None else "the fraction held out for validation"
+    return (
+        f"probabilities assume that {100 * model.missing_edge_fraction:.1f} % of all edges are missing ({reason}); "
+        "--missing-edge-fraction sets it"
+    )
+
+
+def _load(path: Path) -> "FittedModel":
+    from glace.fitted.model import load
+    from glace.gaussian.embedding_file import READABLE
+
+    if path.suffix in READABLE:
+        raise InputError(
+            f"{path} is an embedding without its model: it answers `glace neighbors`, not `glace links`; give the "
+            "model file that `glace fit` wrote"
+        )
+    return load(path)
 
 
 def _known(model: "FittedModel", path: Path, no_header: bool) -> "Graph":

@@ -44,14 +44,7 @@ def neighbors(
     embedding, graph = load_with_graph(model)
     nodes = embedding.ids.parse(str(node)) if of is None else _new_nodes(embedding, model, of)
     found = neighbors(
-        embedding,
-        graph,
-        nodes,
-        k,
-        measure=measure,
-        exclude_known=exclude_known,
-        label=label,
-        node_type=node_type,
+        embedding, graph, nodes, k, measure=measure, exclude_known=exclude_known, label=label, node_type=node_type
     )
     columns = [name for name in found.columns() if name in SHOWN and (name != "query" or of is not None)]
     rows = [[str(row[name]) if name in ("query", "id") else row[name] for name in columns] for row in found.rows()]

@@ -1,15 +1,17 @@
-"""`glace score`: dissimilarity and edge probability of pairs of nodes."""
+"""`glace score`: dissimilarity of pairs of nodes and, with a model, the probability of an edge."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet, TableOutput
+from glace.cli.arguments import AnyEmbedding, Json, MissingEdgeFraction, NoHeader, Quiet, TableOutput
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
+    from glace.fitted.model import FittedModel
+    from glace.gaussian.embedding import Embedding
     from glace.gaussian.search import Positions
     from glace.ids import NodeIds
 
@@ -18,21 +20,47 @@ def score(
     model: AnyEmbedding,
     nodes: Annotated[list[str] | None, Argument(metavar="SOURCE TARGET", help="One pair of ids.")] = None,
     pairs: Annotated[Path | None, Option(help="Table of pairs: source, target.")] = None,
+    missing_edge_fraction: MissingEdgeFraction = None,
     output: TableOutput = None,
     no_header: NoHeader = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Score pairs of nodes: dissimilarity, the part of it from unequal variances, edge probability, certainty."""
-    from glace.fitted.model import load_embedding
+    """Score pairs of nodes: probability of an edge, dissimilarity, the part of it from unequal variances, certainty.
+
+    The probability is that of `glace links`, computed as if the pair had no edge. An embedding without its model has
+    none.
+    """
+    from glace.cli.links import missing_edges_line
     from glace.queries.pair_scores import pair_scores_at
 
     check_outputs(output, json, inputs=[model, pairs])
     check_ending(output, ".csv", ".parquet")
-    embedding = load_embedding(model)
-    found = pair_scores_at(embedding, _pairs(embedding.ids, nodes or [], pairs, no_header))
-    Screen(quiet).pairs(found.to_arrow(), output, "pairs")
+    embedding, fitted = _load(model)
+    positions, screen = _pairs(embedding.ids, nodes or [], pairs, no_header), Screen(quiet)
+    if fitted is None:
+        if missing_edge_fraction is not None:
+            raise InputError(
+                f"needs a model file, as {model} is an embedding without its model and gives no probabilities",
+                option="missing_edge_fraction",
+            )
+        found = pair_scores_at(embedding, positions)
+    else:
+        found = fitted.score_positions(positions, missing_edge_fraction=missing_edge_fraction)
+    screen.pairs(found.to_arrow(), output, "pairs")
+    if fitted is not None and found.probability is not None:
+        screen.say(missing_edges_line(fitted, missing_edge_fraction))
     write_record(json, "score", {"pairs": found.rows()}, model=str(model))
+
+
+def _load(path: Path) -> "tuple[Embedding, FittedModel | None]":
+    from glace.fitted.model import load, load_embedding
+    from glace.gaussian.embedding_file import READABLE
+
+    if path.suffix in (*READABLE, ".csv"):
+        return load_embedding(path), None
+    fitted = load(path)
+    return fitted.embedding, fitted
 
 
 def _pairs(ids: "NodeIds", nodes: list[str], file: Path | None, no_header: bool) -> "Positions":

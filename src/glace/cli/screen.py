@@ -69,10 +69,14 @@ class Screen:
         """Print the name and size of a file that was written, and what it is."""
         self.say(f"wrote {path}{what and ': '}{what} ({in_bytes(path.stat().st_size)})")
 
-    def pairs(self, table: "pa.Table", output: Path | None, noun: str) -> None:
-        """Print the first rows of a table that starts with two ids, and write all rows to the output, if given."""
-        rows = [tuple(row.values()) for row in table[:SHOWN].to_pylist()]
-        self.table(table.column_names, [(str(source), str(target), *rest) for source, target, *rest in rows])
+    def pairs(self, table: "pa.Table", output: Path | None, noun: str, columns: Sequence[str] | None = None) -> None:
+        """Print the first rows of a table that starts with two ids, and write all rows to the output, if given.
+
+        Only these `columns` are printed, by default all.
+        """
+        shown = table if columns is None else table.select(columns)
+        rows = [tuple(row.values()) for row in shown[:SHOWN].to_pylist()]
+        self.table(shown.column_names, [(str(source), str(target), *rest) for source, target, *rest in rows])
         if len(table) > SHOWN:
             self.say(f"... {len(table):,} {noun} in all" + ("" if output else "; -o FILE writes them"))
         if output:

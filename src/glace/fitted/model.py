@@ -367,7 +367,10 @@ class FittedModel:
             raise InputError(f"must be 'model' or 'gaussian', not {by!r}", option="by")
         model = None if by == "gaussian" else self.link_model
         if approximate and model is not None:
-            raise InputError("the link model needs no index; leave it out, or rank by 'gaussian'", option="approximate")
+            raise InputError(
+                "does not apply to the link model, which needs no index; leave it out, or rank by 'gaussian'",
+                option="approximate",
+            )
         options = LinkOptions(self._missing_edge_fraction(missing_edge_fraction), why, approximate)
         graph = self.graph if known is None else known
         with kernel_threads(self.config.run.n_jobs):

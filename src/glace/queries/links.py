@@ -14,7 +14,7 @@ from glace.gaussian.tables import Column, Table
 from glace.graph.graph import Graph
 from glace.ids import NodeId
 from glace.queries.approximate import Indices
-from glace.queries.gaussian_links import BestPairs, LinkTypes, likely_links, link_types, links_of
+from glace.queries.gaussian_links import BestPairs, LinkTypes, likely_links, link_types, links_of, links_of_each
 from glace.queries.link_model import LinkModel, log_density, missing_edges
 from glace.queries.neighbors import names_at
 from glace.queries.pair_features import PairFeatures
@@ -24,6 +24,8 @@ NODES = 2048
 """Nodes whose candidates are scored at once, between two reports of progress."""
 MARGIN = 2
 """The best pairs by walks that start at one end are this many times the answers; walks from both ends rank them."""
+LOWEST = -1e9
+"""Score of a missing candidate."""
 REASONS = 3
 """Common neighbours that a reason names."""
 
@@ -188,6 +190,50 @@ def _by_model(
     scores = model.scores(pairs.of_pairs(best.positions))
     order = np.argsort(-scores, kind="stable")[:k]
     return best.positions[order], scores[order]
+
+
+def best_links_of_each(
+    embedding: Embedding, graph: Graph, model: LinkModel | None, missing_edge_fraction: float, k: int
+) -> tuple[Positions, Values]:
+    """Return the k most probable missing edges of every node, as `links` finds them for one node.
+
+    Returns
+    -------
+    positions : ndarray of int, shape (n, k)
+        The other ends, most probable first; -1 where a node has fewer candidates.
+    probabilities : ndarray of float, shape (n, k)
+        Probabilities of the edges; 0 where the position is -1.
+    """
+    missing = missing_edges(graph.num_edges, missing_edge_fraction)
+    types = link_types(graph, embedding.measure.symmetric)
+    nodes = np.arange(len(embedding))
+    if model is None:
+        known = graph.known_edges(embedding.measure.symmetric)
+        found, values = links_of_each(embedding, known, nodes, k, types=types)
+        probability = gaussian_probabilities(embedding, graph, values, missing)
+    else:
+        pairs = PairFeatures(embedding, graph)
+        parts = [_best_of_each(pairs, model, nodes[part], k, types) for part in blocks(len(nodes), NODES)]
+        found, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
+        probability = model.probabilities(scores, missing)
+    return found, np.where(found < 0, 0.0, probability)
+
+
+def _best_of_each(
+    pairs: PairFeatures, model: LinkModel, nodes: Positions, k: int, types: LinkTypes | None
+) -> tuple[Positions, Values]:
+    """Return (N, k) the best candidates of some nodes, and their scores; -1 and a low score where there are fewer."""
+    targets = pairs.candidates(nodes, types)
+    scores = np.where(targets < 0, -np.inf, model.scores(pairs.of_candidates(nodes, targets)))
+    # As for one node: the order of walks from one end selects, and that of walks from both ends ranks. Ties are in
+    # the order of positions.
+    kept = np.lexsort((targets, -scores), axis=1)[:, : MARGIN * k]
+    targets = np.take_along_axis(targets, kept, axis=1)
+    row, rank = np.nonzero(targets >= 0)
+    scores = np.full(targets.shape, LOWEST)
+    scores[row, rank] = model.scores(pairs.of_pairs(np.column_stack([nodes[row], targets[row, rank]])))
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(targets, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 def reasons(embedding: Embedding, graph: Graph, pairs: Positions, dissimilarity: Values) -> Column:

@@ -51,6 +51,7 @@ class Answers:
             "dimensions": int(embedding.mean.shape[1]),
             "dissimilarity": embedding.dissimilarity,
             "edges": None if graph is None else graph.num_edges,
+            "missing_edge_fraction": self.model.missing_edge_fraction,
             "labels": list(graph.labels.names) if graph and graph.labels else [],
             "types": list(graph.node_types.names) if graph and graph.node_types else [],
             "takes": takes(types[0]) if len(types) == 1 else None,
@@ -112,14 +113,22 @@ class Answers:
         )
         return [_without(row, "query") for row in _plain(found)]
 
-    def score(self, pairs: list[tuple[str, str]]) -> list[Answer]:
-        """Scores of pairs of nodes, from the first to the second; see `queries.pair_scores`."""
+    def score(self, pairs: list[tuple[str, str]], missing_edge_fraction: float | None = None) -> list[Answer]:
+        """Scores of pairs of nodes, from the first to the second; see `FittedModel.score_pairs`."""
         if len(pairs) > LARGEST_K:
             raise InputError(f"at most {LARGEST_K:,} pairs per request, not {len(pairs):,}")
         positions = [[self.position(node) for node in pair] for pair in pairs]
-        return _plain(self.model.score_positions(np.array(positions, np.int64).reshape(-1, 2)))
+        found = np.array(positions, np.int64).reshape(-1, 2)
+        return _plain(self.model.score_positions(found, missing_edge_fraction=missing_edge_fraction))
 
-    def links(self, id: str | None = None, k: int = 10, node_type: str | None = None) -> list[Answer]:
+    def links(
+        self,
+        id: str | None = None,
+        k: int = 10,
+        node_type: str | None = None,
+        missing_edge_fraction: float | None = None,
+        why: bool = False,
+    ) -> list[Answer]:
         """The most probable missing edges of a node or of the whole graph; see `FittedModel.links`."""
         if id is None and len(self.embedding) > LARGEST_SEARCH:
             raise InputError(
@@ -127,7 +136,10 @@ class Answers:
                 "`glace links`"
             )
         node = None if id is None else self.embedding.ids[self.position(id)]
-        return _plain(self.model.links(node, _count(k), node_type=node_type))
+        found = self.model.links(
+            node, _count(k), node_type=node_type, missing_edge_fraction=missing_edge_fraction, why=why
+        )
+        return _plain(found)
 
     def embed(self, k: int = 10, node_type: str | None = None, **described: Any) -> list[Answer]:
         """Gaussian, certainty, novelty and neighbours of new nodes, described by texts, attributes, names or rows."""

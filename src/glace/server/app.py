@@ -38,6 +38,7 @@ class Scored(_Body):
     """Pairs of ids, from the first to the second; integer ids may be given as numbers."""
 
     pairs: list[tuple[str | int, str | int]]
+    missing_edge_fraction: float | None = None
 
 
 class Described(_Body):
@@ -81,7 +82,8 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
 
     @app.post("/api/score")
     def score(body: Scored) -> list[Answer]:
-        return answers.score([(str(source), str(target)) for source, target in body.pairs])
+        pairs = [(str(source), str(target)) for source, target in body.pairs]
+        return answers.score(pairs, body.missing_edge_fraction)
 
     @app.post("/api/embed")
     def embed(body: Described) -> list[Answer]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.errors import InputError
-from glace.queries.gaussian_links import link_types, links_of_each
+from glace.queries.links import best_links_of_each, reasons
 from glace.server.answers import Answer, Answers, ellipses
 from glace.server.map import Positions
 from glace.sparse import row_of
@@ -19,7 +19,7 @@ from glace.storage.files import replacing
 
 PARTS = {"style.css": "text/css", "explore.js": "text/javascript", "plotly.js": "text/javascript"}
 MOST_NODES = 20_000
-"""Limit of a standalone page: it holds the answers for all nodes, about 600 bytes per node."""
+"""Limit of a standalone page: it holds the answers for all nodes, about 1,000 bytes per node."""
 NEIGHBORS, LINKS = 8, 5
 
 
@@ -84,7 +84,7 @@ def _all_answers(answers: Answers) -> dict[str, Any]:
     found = answers.model.neighbors(list(embedding.ids), NEIGHBORS)
     nodes = np.arange(len(embedding))
     positions = found.position.reshape(len(nodes), -1)
-    figures = {name: found.columns()[name] for name in ("dissimilarity", "variance_term", "probability")}
+    figures = {name: found.columns()[name] for name in ("dissimilarity", "variance_term")}
     values: dict[str, Any] = {
         "neighbors": positions.tolist(),
         **{name: _rounded(column.reshape(positions.shape)) for name, column in figures.items()},
@@ -95,14 +95,17 @@ def _all_answers(answers: Answers) -> dict[str, Any]:
     }
     if graph is None:
         return values
-    symmetric, around = embedding.measure.symmetric, graph.neighborhoods()
-    types = link_types(graph, symmetric)
-    links, dissimilarities = links_of_each(embedding, graph.known_edges(symmetric), nodes, LINKS, types=types)
+    around, model = graph.neighborhoods(), answers.model
+    links, probability = best_links_of_each(embedding, graph, model.link_model, model.missing_edge_fraction, LINKS)
+    source, rank = np.nonzero(links >= 0)
+    pairs = np.column_stack([source, links[source, rank]])
+    why = iter(reasons(embedding, graph, pairs, embedding.dissimilarities_at(pairs)).tolist())
     return {
         **values,
         "joined": [row_of(around, node).tolist() for node in nodes.tolist()],
         "links": links.tolist(),
-        "link_probability": _rounded(embedding.probabilities(dissimilarities)),
+        "link_probability": _rounded(probability),
+        "link_why": [[next(why) if other >= 0 else "" for other in row] for row in links.tolist()],
     }
 
 

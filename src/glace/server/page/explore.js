@@ -30,8 +30,8 @@ class Served {
   node(id) { return this.ask("node", { id }); }
   neighbors(id, type) { return this.ask("neighbors", { id, k: NEIGHBORS, ...(type ? { node_type: type } : {}) }); }
   async likely(id) {
-    const found = await this.ask("links", { id, k: LINKS });
-    return found.map((link) => ({ id: link.target, probability: link.probability }));
+    const found = await this.ask("links", { id, k: LINKS, why: true });
+    return found.map((link) => ({ id: link.target, probability: link.probability, why: link.why }));
   }
   ellipses(id, others) {
     return this.ask("ellipses", [["id", id], ...others.map((other) => ["other", other])]);
@@ -77,15 +77,16 @@ class Embedded {
     const data = this.data, place = this.places.get(id);
     return data.neighbors[place].map((other, rank) => ({
       ...this.named(other), dissimilarity: data.dissimilarity[place][rank],
-      variance_term: data.variance_term[place][rank], probability: data.probability[place][rank],
+      variance_term: data.variance_term[place][rank],
       known: data.joined && data.joined[place].includes(other),
     }));
   }
   likely(id) {
-    const { links, link_probability: probability } = this.data, place = this.places.get(id);
+    const { links, link_probability: probability, link_why: why } = this.data, place = this.places.get(id);
     if (!links) return [];
-    return links[place].map((other, rank) => ({ id: this.data.ids[other], probability: probability[place][rank] }))
-      .filter((answer) => answer.id !== undefined);
+    return links[place].map((other, rank) => ({
+      id: this.data.ids[other], probability: probability[place][rank], why: why[place][rank],
+    })).filter((answer) => answer.id !== undefined);
   }
   ellipses(id, others) {
     const names = [id, ...others];
@@ -185,10 +186,10 @@ class Atlas {
     await Plotly.restyle(this.element, { x: [x, [this.x[place]]], y: [y, [this.y[place]]] }, [this.below, this.below + 1]);
   }
   async land(neighbors) {
-    /* A new node has no place of its own on the map: it is drawn at the mean of its neighbours, weighted by probability. */
+    /* A new node has no place of its own on the map: it is drawn at the mean of its neighbours, the first counting most. */
     let total = 0, x = 0, y = 0;
-    for (const each of neighbors.slice(0, 5)) {
-      const place = this.places.get(each.id), weight = each.probability + 1e-6;
+    for (const [rank, each] of neighbors.slice(0, 5).entries()) {
+      const place = this.places.get(each.id), weight = 1 / (rank + 1);
       total += weight;
       x += weight * this.x[place];
       y += weight * this.y[place];
@@ -201,7 +202,7 @@ class Atlas {
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const figure = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2));
 const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)} %`;
-const chance = (value) => percent(value, value > .9 ? 1 : 0);
+const chance = (value) => percent(value, value > .9 || value < .1 ? value < .001 ? 3 : 1 : 0);
 
 function element(tag, text, name) {
   const made = document.createElement(tag);
@@ -211,15 +212,19 @@ function element(tag, text, name) {
 }
 
 function listNodes(list, answers, choose, bars) {
+  /* Neighbours have a dissimilarity and bars, links a probability and reasons. */
   const most = Math.max(...answers.map((answer) => answer.dissimilarity || 0), 1e-9);
   list.replaceChildren(...answers.map((answer) => {
     const item = element("li"), button = element("button");
     button.type = "button";
     button.append(element("span", answer.id, answer.known ? "id known" : "id"));
-    button.append(element("span", answer.probability === undefined ? "" : chance(answer.probability), "figure"));
-    button.title = (answer.known ? "joined by an edge; " : "") + "probability of an edge";
+    const isLink = answer.probability !== undefined;
+    button.append(element("span", isLink ? chance(answer.probability) : figure(answer.dissimilarity), "figure"));
+    button.title = isLink ? "probability that the edge is missing"
+      : (answer.known ? "joined by an edge; " : "") + "dissimilarity";
     button.addEventListener("click", () => choose(answer.id));
     item.append(button);
+    if (answer.why) item.append(element("p", answer.why, "why"));
     if (bars && answer.variance_term !== undefined) item.append(bar(answer, most));
     return item;
   }));
@@ -286,6 +291,8 @@ class Explorer {
     await this.atlas.draw($("colour").value);
     window.glaceDrawnAfter = performance.now();
     $("status").textContent = "Click a node, or find one by its id.";
+    $("assumed").textContent = "The probability of an edge, if "
+      + `${percent(data.missing_edge_fraction, 1)} of all edges are missing.`;
     new Finder(this.source, (id) => this.choose(id, true));
     const redraw = () => this.redraw();
     $("colour").addEventListener("change", redraw);
