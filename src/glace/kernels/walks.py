@@ -16,6 +16,8 @@ from glace.kernels.compile import BoolArray, FloatArray, IntArray, compiled
 COMMON, TWO, THREE, FOUR = 0, 1, 2, 3
 """Columns: Adamic-Adar (common neighbours, each counts 1 / log of its degree), and walks of 2, 3 and 4 steps."""
 COLUMNS = 4
+LAST_STEP = 10
+"""The last step has a larger cut-off: it reaches the most nodes and says the least about each."""
 LANES = 16
 DECAY = 0.8
 """Probability that PageRank's walk goes on, for the order of candidates."""
@@ -67,7 +69,7 @@ def _walk(
             elif node == end:
                 width -= indptr[start + 1] - indptr[start] - degree
             share = landed[step - 1, node] / max(width, 1)
-            if share < smallest:
+            if share < (smallest if step == THREE else LAST_STEP * smallest):
                 continue
             for place in range(indptr[node], indptr[node + 1]):
                 other = indices[place]

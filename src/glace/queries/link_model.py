@@ -32,6 +32,9 @@ RELATIVE_OFFSET = 0.1
 POPULARITY = 0.5
 """Weight of the degrees where nothing can be learned."""
 FOLDS = 2
+BENDS = (0.1, 0.5, 0.8, 0.95)
+"""Quantiles of the scores of held-out edges at which the calibration bends."""
+LARGEST_PROBABILITY = 0.99
 
 Truth = npt.NDArray[np.bool_]
 
@@ -92,13 +95,14 @@ class LinkModel:
         return np.asarray(values @ self.linear + np.einsum("...i,...i->...", values @ self.quadratic, values))
 
     def probabilities(self, scores: Values, missing_edges: float) -> Values:
-        """Return the probability that a pair is an edge, if the graph lacks this many edges."""
-        from scipy.special import expit
+        """Return the probability that a pair is an edge, if the graph lacks this many edges.
 
-        log_odds = np.interp(scores, *self.knots)
-        # Beyond the knots the calibration is a shift, so that probabilities keep the order of the scores.
-        log_odds += np.minimum(scores - self.knots[0, 0], 0)
-        return np.asarray(expit(log_odds + np.log(missing_edges / self.reference_edges)))
+        In the fit, the edges that the graph lacks are among the non-edges. At a score where there are v held-out edges,
+        m missing ones and n pairs that are no edges, the odds of the fit are v / (m + n), and the answer is
+        m / (m + n): the odds times m / v, which is the ratio of missing to held-out edges everywhere.
+        """
+        odds = np.exp(np.interp(scores, *self.knots) + np.minimum(scores - self.knots[0, 0], 0))
+        return np.asarray(np.minimum(odds * missing_edges / self.reference_edges, LARGEST_PROBABILITY))
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for the model file."""
@@ -322,21 +326,22 @@ def _with_ties(place: Values, scores: Values, source: Positions) -> Values:
 
 
 def _calibration(scores: Values, sample: Sample) -> Values:
-    """Return knots (2, K): cross-validated scores, and the log-odds of an edge there, by isotonic regression."""
-    from sklearn.isotonic import IsotonicRegression
+    """Return knots (2, K): cross-validated scores, and the log-odds of a held-out edge there.
+
+    The log-odds are piecewise linear in the score, with bends at quantiles of the scores of held-out edges. A straight
+    line (Platt scaling) would be ruled by the many candidates at the bottom and be too sure of the few at the top.
+    """
+    from sklearn.linear_model import LogisticRegression
 
     used = sample.weight > 0
-    values, truth, weight = scores[used], sample.truth[used].astype(np.float64), sample.weight[used]
-    order = np.argsort(values, kind="stable")
-    values, truth, weight = values[order], truth[order], weight[order]
-    # Bins with equal numbers of edges: isotonic regression alone would be certain of the highest score.
-    edges = np.cumsum(truth)
-    width = max(10, edges[-1] / 40)
-    # What remains at the top belongs to the last whole bin; one edge alone would be certain.
-    bins = np.minimum(edges / width, max(edges[-1] // width - 1, 0)).astype(np.int64)
-    total, positive = np.bincount(bins, weight), np.bincount(bins, truth * weight)
-    middle = np.bincount(bins, values * weight) / np.maximum(total, 1e-300)
-    kept = total > 0
-    rate = IsotonicRegression().fit(middle[kept], positive[kept] / total[kept], total[kept]).predict(middle[kept])
-    rate = np.clip(rate, 1e-9, 1 - 1e-9)
-    return np.array([middle[kept], np.log(rate / (1 - rate))])
+    values, truth, weight = scores[used], sample.truth[used], sample.weight[used]
+    bends = np.unique(np.quantile(values[truth], BENDS))
+    fit = LogisticRegression(C=np.inf, max_iter=200, solver="newton-cholesky")
+    fit.fit(_hinges(values, bends), truth, weight)
+    knots = np.array([values.min(), *bends, max(values.max(), bends[-1] + 1)])
+    return np.array([knots, np.maximum.accumulate(fit.decision_function(_hinges(knots, bends)))])
+
+
+def _hinges(values: Values, bends: Values) -> Values:
+    """Return (n, 1 + B): the values, and how far each lies above each bend."""
+    return np.column_stack([values, np.maximum(values[:, None] - bends, 0)])

@@ -18,9 +18,9 @@ WALK_K = 60
 FEW = 20
 """A node with fewer candidates from walks also gets the nearest Gaussians and the nodes with the most edges."""
 POPULAR = 20
-SMALLEST = 1e-5, 1e-3
-"""Limits of the landing probability per edge below which a walk is not followed. With 1e-4 instead of 1e-3 the work is
-five times as much, and the ranking on Cora-ML, Citeseer, DBLP and Pubmed the same. In a graph of degree 66 two steps
+SMALLEST = 1e-5, 1e-4
+"""Limits of the landing probability per edge below which a walk is not followed. With 1e-3, MRR on Pubmed falls from
+0.174 to 0.154; with 1e-5 it stays, and the work grows tenfold on graphs with hubs. In a graph of degree 66 two steps
 bring 1/66^2 to a node, and 1e-3 would end all walks: the smallest probability is a quarter of that, within the limits.
 """
 LARGEST_LOGIT = 30.0
