@@ -32,8 +32,9 @@ RELATIVE_OFFSET = 0.1
 POPULARITY = 0.5
 """Weight of the degrees where nothing can be learned."""
 FOLDS = 2
-BENDS = (0.1, 0.5, 0.8, 0.95)
+BENDS = (0.1, 0.5, 0.8, 0.9)
 """Quantiles of the scores of held-out edges at which the calibration bends."""
+HIGHEST = 0.98
 LARGEST_PROBABILITY = 0.99
 
 Truth = npt.NDArray[np.bool_]
@@ -338,7 +339,8 @@ def _calibration(scores: Values, sample: Sample) -> Values:
     bends = np.unique(np.quantile(values[truth], BENDS))
     fit = LogisticRegression(C=np.inf, max_iter=200, solver="newton-cholesky")
     fit.fit(_hinges(values, bends), truth, weight)
-    knots = np.array([values.min(), *bends, max(values.max(), bends[-1] + 1)])
+    # Above nearly all held-out edges nothing was measured: there the log-odds stay as they are.
+    knots = np.array([values.min(), *bends, np.quantile(values[truth], HIGHEST)])
     return np.array([knots, np.maximum.accumulate(fit.decision_function(_hinges(knots, bends)))])
 
 
