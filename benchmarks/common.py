@@ -75,14 +75,20 @@ def interleaved(jobs: Mapping[Item, Callable[[], object]], rounds: int, doing: s
     return {name: min(each[1:]) for name, each in seconds.items()}
 
 
-def in_child(function: str, **arguments: Any) -> dict[str, Any]:
+def in_child(function: str, limit_seconds: float | None = None, **arguments: Any) -> dict[str, Any]:
     """What MODULE:FUNCTION gives in a process of its own, with `peak_mb`, the most memory it held.
 
-    Arguments and result are plain values.
+    Arguments and result are plain values. Raises subprocess.TimeoutExpired after `limit_seconds`.
     """
     command = [sys.executable, "-m", "benchmarks.child", function]
     ended = subprocess.run(
-        command, input=json.dumps(arguments), capture_output=True, text=True, check=False, cwd=FOLDER.parent
+        command,
+        input=json.dumps(arguments),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=FOLDER.parent,
+        timeout=limit_seconds,
     )
     if ended.returncode != 0:
         raise RuntimeError(f"{' '.join(command[2:])} ended with {ended.returncode}:\n{ended.stderr}")

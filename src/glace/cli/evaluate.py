@@ -8,7 +8,25 @@ from typer import Argument, Option
 from glace.cli.arguments import GraphSource, Json, MethodOptions, Quiet, named_options
 from glace.cli.screen import Screen, check_outputs, in_words
 
-SHOWN = ("auc", "ap", "auc_cosine", "ap_cosine", "auc_without_reversed", "ap_without_reversed", "silhouette")
+SHOWN = (
+    "auc",
+    "ap",
+    "auc_link_model",
+    "ap_link_model",
+    "auc_cosine",
+    "ap_cosine",
+    "auc_without_reversed",
+    "ap_without_reversed",
+    "silhouette",
+    "hidden_edges",
+)
+RANKING = {
+    "mrr": "MRR",
+    "hits_at_10": "Hits@10",
+    "recall_at_10": "recall@10",
+    "precision_at_100": "precision@100",
+    "precision_at_1000": "precision@1000",
+}
 
 
 def evaluate(
@@ -17,10 +35,12 @@ def evaluate(
         str,
         Argument(
             metavar="TASK",
-            help="link-prediction, node-classification, induction, convergence, visualization or uncertainty.",
+            help="link-prediction, ranking, node-classification, induction, convergence, visualization or uncertainty.",
         ),
     ],
-    method: Annotated[str, Option(help="A method's name, such as glace, node2vec or graph2gauss.")] = "glace",
+    method: Annotated[
+        str, Option(help="A method's name, such as glace, node2vec or, for ranking, adamic-adar.")
+    ] = "glace",
     seed: Annotated[int, Option(help="Seed of the split and of the method.")] = 0,
     split: Annotated[Path | None, Option(help="A fixed split of the edges (.npz) instead of a random one.")] = None,
     hidden_share: Annotated[float | None, Option(help="Share of nodes that induction hides; default 0.1.")] = None,
@@ -54,6 +74,12 @@ def _show(values: dict[str, Any], screen: Screen) -> None:
             for share in values["micro_f1"]
         ]
         screen.table(["labels", "micro-F1", "macro-F1"], rows)
+    if "mrr" in values:
+        rows = [(values["method"], *(values[name] for name in RANKING))]
+        if "mrr_link_model" in values:
+            by_model = (values[f"{name}_link_model"] for name in RANKING)
+            rows.append((f"{values['method']} + link model", *by_model))
+        screen.table(["method", *RANKING.values()], rows)
     if "curve" in values:
         screen.table(["seconds", "validation AUC"], [tuple(map(float, row)) for row in values["curve"]])
     if "spread_correlation" in values:

@@ -16,10 +16,13 @@ from glace.experiments.baselines.graph_networks import VGAE, GraphSAGE
 from glace.experiments.baselines.method import Baseline, RawAttributes, refuse_unseen, with_unseen
 from glace.experiments.baselines.node2vec import DeepWalk, Node2Vec
 from glace.experiments.evaluation.classes import labelled, node_classification, visualization
-from glace.experiments.evaluation.link_prediction import link_prediction, link_values
+from glace.experiments.evaluation.link_prediction import link_model_values, link_prediction, link_values
+from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model
+from glace.experiments.evaluation.ranking import full_ranking, hidden_tenth
 from glace.experiments.evaluation.uncertainty import uncertainty
 from glace.experiments.record_file import key_of
 from glace.experiments.splits import Split, given_split, hide_nodes, split_edges
+from glace.fitted.model import FittedModel
 from glace.fitted.state import Listener, Progress
 from glace.gaussian.dissimilarity import concatenated
 from glace.gaussian.embedding import Embedding
@@ -78,7 +81,7 @@ class Learned:
         if not self.inductive:
             refuse_unseen(self.name, unseen)
         self.curve = []
-        # Tasks with validation pairs are about links, the others about nodes.
+        # Tasks with validation pairs are about links, the others about nodes; ranking says so itself.
         purpose: Options = {"purpose": "nodes" if validation is None else "links"}
         model = self.estimator(**purpose | self.options | {"random_state": streams.seed})
         self.model = model.fit(graph, validation=validation, listener=self._listener())
@@ -109,15 +112,23 @@ class Learned:
 Method = Baseline | Learned
 
 
+@dataclass(frozen=True)
+class Heuristic:
+    """A ranker of missing edges that has no embedding and no options."""
+
+    name: str
+
+
 def make(name: str, options: Options) -> Method:
     """Return the method of this name with the given options."""
     if name not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, not {name!r}")
+        known = ", ".join(METHODS)
+        raise InputError(f"method must be one of {known} or, for ranking, {', '.join(HEURISTICS)}, not {name!r}")
     kind, own = LEARNED[name] if name in LEARNED else (BASELINES[name], {})
-    known = [each.name for each in fields(kind)]
-    unknown = sorted(set(options) - set(known))
+    names = [each.name for each in fields(kind)]
+    unknown = sorted(set(options) - set(names))
     if unknown:
-        raise InputError(f"{name} has no option {unknown[0]!r}; it has {', '.join(known)}")
+        raise InputError(f"{name} has no option {unknown[0]!r}; it has {', '.join(names)}")
     return Learned(name, kind, own | options) if issubclass(kind, GLACE) else kind(**options)
 
 
@@ -171,18 +182,19 @@ class Evaluation:
 class TimedEmbed:
     """Embeds graphs with one method and one seed, and measures the time without that of the evaluation."""
 
-    def __init__(self, method: Method, streams: Streams) -> None:
+    def __init__(self, method: Method | Heuristic, streams: Streams) -> None:
         self.method, self.streams, self.seconds = method, streams, 0.0
 
     def __call__(self, graph: Graph, unseen: Unseen | None = None, validation: HeldOut | None = None) -> Embedding:
         """Return the embedding of the graph's nodes, followed by unseen nodes."""
+        assert not isinstance(self.method, Heuristic)
         began = time.perf_counter()
         embedding = self.method.embed(graph, self.streams, unseen, validation)
         self.seconds += time.perf_counter() - began
         return embedding
 
 
-def check(wanted: Evaluation) -> Method:
+def check(wanted: Evaluation) -> Method | Heuristic:
     """Return the method with its options; raises for errors that can be found before a graph is read."""
     if wanted.task not in TASKS:
         raise InputError(f"task must be one of {', '.join(TASKS)}, not {wanted.task!r}")
@@ -194,7 +206,9 @@ def check(wanted: Evaluation) -> Method:
         raise InputError(
             "the random state is that of the evaluation, split included; give it there, not among the options"
         )
-    method = make(wanted.method, wanted.options or {})
+    if wanted.method in HEURISTICS and wanted.options:
+        raise InputError(f"{wanted.method} has no options; leave them out")
+    method = Heuristic(wanted.method) if wanted.method in HEURISTICS else make(wanted.method, wanted.options or {})
     if reason := unsupported(wanted.task, wanted.method):
         raise InputError(reason)
     Streams(wanted.seed)
@@ -203,6 +217,8 @@ def check(wanted: Evaluation) -> Method:
 
 def unsupported(task: str, method: str) -> str | None:
     """Return why a method cannot do a task, or None if it can."""
+    if method in HEURISTICS:
+        return None if task == "ranking" else f"{method} ranks pairs of nodes and embeds none; its task is ranking"
     made = make(method, {})
     if task == "induction" and not made.inductive:
         return f"{method} uses only edges, so it cannot embed nodes outside of the training graph"
@@ -224,9 +240,13 @@ def evaluate(graph: Graph, wanted: Evaluation) -> Record:
         **TASKS[wanted.task](graph, embed, wanted),
         "seconds": round(embed.seconds, 3),
         "peak_rss_mb": peak_rss_mb(),
-        **(method.facts() if isinstance(method, Learned) else {"options": asdict(method)}),
+        **(method.facts() if isinstance(method, Learned) else {"options": _options(method)}),
     }
     return Record("evaluation", values, provenance(dataset=wanted.dataset, data=graph.fingerprint()))
+
+
+def _options(method: Baseline | Heuristic) -> Options:
+    return {} if isinstance(method, Heuristic) else asdict(method)
 
 
 def _split(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Split:
@@ -236,7 +256,33 @@ def _split(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Split:
 
 def _link_prediction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
     split = _split(graph, embed, wanted)
-    return link_values(embed(split.train, validation=split.validation), split)
+    values = link_values(embed(split.train, validation=split.validation), split)
+    fitted = _with_link_model(embed.method)
+    return values if fitted is None else values | link_model_values(fitted, split.test)
+
+
+def _with_link_model(method: Method | Heuristic) -> FittedModel | None:
+    """Return the last fitted model of a method, if it has a link model."""
+    model = method.model if isinstance(method, Learned) else None
+    return None if model is None or model.model_.link_model is None else model.model_
+
+
+def _ranking(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
+    train, hidden = hidden_tenth(graph, embed.streams)
+    values: Values = {"hidden_edges": len(hidden.edges)}
+    if isinstance(embed.method, Heuristic):
+        began = time.perf_counter()
+        scores = full_ranking(HEURISTICS[embed.method.name](train), train, hidden.edges)
+        embed.seconds = time.perf_counter() - began
+        return values | scores._asdict()
+    if isinstance(embed.method, Learned):
+        embed.method.options = {"purpose": "links"} | embed.method.options
+    values |= full_ranking(by_embedding(embed(train)), train, hidden.edges)._asdict()
+    fitted = _with_link_model(embed.method)
+    if fitted is not None:
+        scores = full_ranking(by_link_model(fitted), train, hidden.edges)
+        values |= {f"{name}_link_model": value for name, value in scores._asdict().items()}
+    return values
 
 
 def _node_classification(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
@@ -281,6 +327,7 @@ TASKS: dict[str, Callable[[Graph, TimedEmbed, Evaluation], Values]] = {
     "convergence": _convergence,
     "visualization": _visualization,
     "uncertainty": _uncertainty,
+    "ranking": _ranking,
 }
 SPLITTING = ("link-prediction", "convergence", "uncertainty")
 """Tasks that hold out edges."""

@@ -5,7 +5,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
+from glace.experiments.evaluation.rankers import link_model_scores
 from glace.experiments.splits import Split, reversed_in_training
+from glace.fitted.model import FittedModel
 from glace.gaussian.embedding import UNCALIBRATED, Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
@@ -54,6 +56,13 @@ def link_values(embedding: Embedding, split: Split) -> dict[str, object]:
         values["reversed_edges"] = int(reverse.sum())
         values |= _named(link_prediction(embedding, split.test.without(reverse)), "_without_reversed")
     return values
+
+
+def link_model_values(fitted: FittedModel, held_out: HeldOut) -> dict[str, float]:
+    """Return AUC and AP by the link model instead of the dissimilarity, as fields of a record."""
+    assert fitted.link_model is not None
+    scores = link_model_scores(fitted, fitted.link_model, held_out.pairs())
+    return _named(link_scores(scores, held_out.truth()), "_link_model")
 
 
 def _named(scores: LinkScores, suffix: str = "") -> dict[str, float]:
