@@ -42,8 +42,14 @@ LINKS = "glace"
 """Its record holds two rows: the Gaussians alone, and with the link model."""
 DEFAULT = (LINKS, *HEURISTICS, "node2vec", "lace", "vgae")
 WITH_MODEL = "glace + link model"
-SHOWN = {"mrr": "MRR", "hits_at_10": "Hits@10", "recall_at_10": "recall@10"} | {
-    f"precision_at_{k}": f"precision@{k}" for k in (100, 1000)
+SHOWN = {
+    "mrr": "MRR",
+    "hits_at_10": "Hits@10",
+    "recall_at_10": "recall@10",
+    "precision_at_100": "precision@100",
+    "precision_at_1000": "precision@1000",
+    "filtered_mrr": "filtered MRR",
+    "filtered_hits_at_10": "filtered Hits@10",
 }
 PROPOSALS = 1000
 """Least number of links whose probabilities are checked; at most as many as edges are hidden."""

@@ -6,12 +6,15 @@ import json
 import numpy as np
 import pytest
 import torch
+import typer
 
 from benchmarks import (
     bounds,
     certainty,
     common,
     no_loss,
+    ranking,
+    ranking_graphs,
     reference,
     scaling,
     search,
@@ -47,13 +50,21 @@ def here(monkeypatch):
     """In place of a child process, which takes seconds to start."""
     functions = {
         f"benchmarks.{each.__module__.rpartition('.')[2]}:{each.__name__}": each
-        for each in (reference.learned, scaling.trained, scaling.drawn_to_disk, scaling.fitted)
+        for each in (
+            reference.learned,
+            scaling.trained,
+            scaling.drawn_to_disk,
+            scaling.fitted,
+            ranking.measure,
+            ranking.proposed,
+        )
     }
 
-    def in_child(function, **arguments):
-        return functions[function](**arguments) | {"peak_mb": common.memory_mb("VmHWM")}
+    def in_child(function, limit_seconds=None, **arguments):
+        result = functions[function](**arguments) | {"peak_mb": common.memory_mb("VmHWM")}
+        return json.loads(json.dumps(result))
 
-    for module in (reference, scaling):
+    for module in (reference, scaling, ranking):
         monkeypatch.setattr(module, "in_child", in_child)
 
 
@@ -291,6 +302,88 @@ def test_seconds_to_a_goal():
     runs = [{"curve": [(1.0, 0.5), (2.0, 0.9)]}, {"curve": [(1.5, 0.9)]}]
     assert time_to_quality.seconds_to(runs, 0.8) == 1.5
     assert time_to_quality.seconds_to(runs, 0.95) is None
+
+
+SMALL_GRAPHS = {
+    ranking.POPULARITY: lambda: ranking_graphs.popularity_graph(300),
+    ranking.RATED: lambda: ranking_graphs.user_item_graph(60, 90, 2_000),
+}
+QUICK = "max_steps=20 hidden=16 dim=4 ensemble_size=1 validation_fraction=0.1"
+
+
+@pytest.fixture
+def small_graphs(monkeypatch):
+    for name, made in SMALL_GRAPHS.items():
+        monkeypatch.setitem(ranking.MADE, name, made)
+    monkeypatch.setattr(ranking, "edge_probabilities", lambda: ranking_graphs.edge_probabilities(300))
+
+
+def test_ranking(tmp_path, here, small_graphs, capsys):
+    graphs = ",".join(SMALL_GRAPHS)
+    ranking.main(graphs=graphs, methods="glace,degree,attributes", seeds=2, again="", option=QUICK, results=tmp_path)
+    found = records(tmp_path, "ranking")
+    assert len(found) == 2 * 2 * 3 + 2
+    failed = {each["method"]: each["failed"] for each in found if each["failed"] is not None}
+    assert not failed
+    ours = [each for each in found if each["method"] == "glace"]
+    assert all(list(each["rows"]) == ["glace", "glace + link model"] for each in ours)
+    for each in ours:
+        assert 0 < each["seconds"]["link model"] < each["seconds"]["fit"]
+        whole = each["calibration"]["all"]
+        assert whole["found"] == round(sum(bin[2] * bin[4] for bin in whole["bins"]))
+        assert whole["links"] == sum(bin[2] for bin in whole["bins"]) > 0
+    best = [each["rows"]["best order"]["mrr"] for each in found if each["method"] == ranking.BEST]
+    popular = [
+        each["rows"]["degree"]["mrr"]
+        for each in found
+        if each["method"] == "degree" and each["graph"] == ranking.POPULARITY
+    ]
+    assert min(best) > max(popular)
+    shown = capsys.readouterr().out
+    assert "precision@1000" in shown
+    assert "±" in shown
+    assert "found / said" in shown
+    assert "links peak MB" in shown
+
+
+def test_ranking_goes_on_where_it_stopped(tmp_path, here, small_graphs, monkeypatch, capsys):
+    wanted = {"graphs": ranking.POPULARITY, "seeds": 1, "option": "", "results": tmp_path}
+    ranking.main(methods="degree", again="", **wanted)
+    assert len(records(tmp_path, "ranking")) == 2
+    whole = ranking.in_child
+
+    def failing(function, limit_seconds=None, **arguments):
+        if arguments["method"] == "3-paths":
+            raise RuntimeError("measure ended with 1:\nno memory")
+        return whole(function, limit_seconds, **arguments)
+
+    monkeypatch.setattr(ranking, "in_child", failing)
+    ranking.main(methods="degree,3-paths", again="", **wanted)
+    assert [each["method"] for each in records(tmp_path, "ranking")[2:]] == ["3-paths"]
+    shown = capsys.readouterr().out
+    assert "planted-popularity, seed 0, 3-paths: no memory" in shown
+    assert "degree" in shown
+    monkeypatch.setattr(ranking, "in_child", whole)
+    ranking.main(methods="degree,3-paths", again="degree", **wanted)
+    assert [each["method"] for each in records(tmp_path, "ranking")[3:]] == ["degree", "3-paths"]
+    with pytest.raises(typer.BadParameter, match="there is no method 'guess'; choose from"):
+        ranking.main(methods="guess", again="", **wanted)
+
+
+def test_a_user_rates_what_is_popular_and_to_their_taste():
+    graph = ranking_graphs.user_item_graph(60, 90, 2_000)
+    assert graph.node_types is not None
+    assert set(graph.adjacency.data.tolist()) <= {1, 2, 3, 4, 5}
+    edges = graph.edges()
+    assert ((edges[:, 0] < 60) & (edges[:, 1] >= 60)).all()
+    assert np.diff(graph.adjacency.indptr)[:60].min() >= 20
+
+
+def test_a_probability_is_compared_with_what_was_found():
+    found = ranking.calibration(np.array([0.9, 0.85, 0.1]), np.array([True, False, False]))
+    assert (found["links"], found["said"], found["found"]) == (3, pytest.approx(1.85), 1)
+    row = ranking._calibration_row([found, found])
+    assert row == ["0.00 (2)", "", "", "", "0.50 (4)", "4", 2, "0.54"]
 
 
 def test_turns_alternate():

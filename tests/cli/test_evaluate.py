@@ -51,6 +51,7 @@ SAID = {
     "induction": [r"auc +0\.\d{4}\n"],
     "convergence": [r"seconds +validation AUC", r"\d\.\d{4} +0\.\d{4}"],
     "visualization": [r"silhouette +-?0\.\d{4}"],
+    "ranking": [r"hidden edges +60\n", r"MRR +Hits@10", r"glace +0\.\d{4} +0\.\d{4}"],
     "uncertainty": [r"auc +0\.\d{4}\n", r"rank correlation of the variance with\n +degree +-?0\.\d{4}"],
 }
 
@@ -119,8 +120,9 @@ def refused(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["ranking"], "task must be one of link-prediction, .*, uncertainty, not 'ranking'"),
-        (["induction", "--method", "gcn"], "method must be one of attributes, .*, glace, not 'gcn'"),
+        (["guessing"], "task must be one of link-prediction, .*, ranking, not 'guessing'"),
+        (["induction", "--method", "pagerank"], "pagerank ranks pairs of nodes and embeds none"),
+        (["induction", "--method", "gcn"], "method must be one of attributes, .* or, for ranking, .*, not 'gcn'"),
         (["induction", "--method", "line"], "line uses only edges, so it cannot embed"),
         (["uncertainty", "--method", "vgae"], "vgae has points, which have no variance"),
         (["convergence", "--method", "vgae"], "vgae keeps no record of its training"),

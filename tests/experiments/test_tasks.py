@@ -12,6 +12,8 @@ import glace
 from glace.errors import InputError
 from glace.experiments import tasks
 from glace.experiments.evaluation.classes import node_classification
+from glace.experiments.evaluation.rankers import HEURISTICS, link_model_scores
+from glace.experiments.evaluation.ranking import FullRanking, hidden_tenth
 from glace.experiments.splits import split_edges
 from glace.experiments.tasks import GAUSSIAN, METHODS, TASKS, Evaluation, check, evaluate, unsupported
 from glace.model.network import using_threads
@@ -29,6 +31,10 @@ ALWAYS = {
     "peak_rss_mb", "options", "provenance",
 }  # fmt: skip
 LEARNED = {"steps", "best_step", "choice"}
+OF_GLACE = {
+    "link-prediction": {"auc_link_model", "ap_link_model"},
+    "ranking": {f"{name}_link_model" for name in FullRanking._fields},
+}
 OF_LEARNED = {
     "link-prediction": {"brier", "calibration_error", "reliability"},
     "uncertainty": {"without_least_certain", "without_least_certain_answers", "error_of_halves"},
@@ -38,6 +44,7 @@ BY_TASK = {
     "node-classification": {"micro_f1", "macro_f1", "micro_f1_trials", "macro_f1_trials"},
     "induction": {"hidden_share", "auc", "ap", "pairs"},
     "convergence": {"curve", "split"},
+    "ranking": {"hidden_edges", *FullRanking._fields},
     "visualization": {"silhouette", "points", "classes", "class_names"},
     "uncertainty": {
         "split", "auc", "ap", "by_spread", "without_most_uncertain", "spread_correlation", "auc_without_dimensions",
@@ -70,7 +77,7 @@ def graph():
 
 
 def values(graph, task, method, **more):
-    options = more.pop("options", OPTIONS[method])
+    options = more.pop("options") if "options" in more else OPTIONS[method]
     record = evaluate(graph, Evaluation(task, "planted", method, options=options, **more))
     found = json.loads(record.to_json())
     assert isinstance(found, dict)
@@ -86,7 +93,10 @@ def test_a_record_has_the_fields_of_its_task(graph, task, method):
     found = values(graph, task, method, seed=3)
     cosine = {"auc_cosine", "ap_cosine"} if task == "link-prediction" and method not in GAUSSIAN else set()
     learned = LEARNED | OF_LEARNED.get(task, set()) if method in ("lace", "glace") else set()
-    assert set(found) == ALWAYS | BY_TASK[task] | cosine | learned
+    by_link_model = OF_GLACE.get(task, set()) if method in ("lace", "glace") else set()
+    if not by_link_model & set(found):
+        by_link_model = set()  # the link model is switched off where it is no better
+    assert set(found) == ALWAYS | BY_TASK[task] | cosine | learned | by_link_model
     named = {"kind": "evaluation", "task": task, "dataset": "planted", "method": method, "seed": 3}
     assert {name: found[name] for name in named} == named
     assert (found["status"], found["reason"]) == ("done", None)
@@ -106,6 +116,63 @@ def test_scores_of_link_prediction_are_those_of_the_split(graph):
     near = (x[pairs[:, 0]] * x[pairs[:, 1]]).sum(axis=1)
     assert found["auc"] == pytest.approx(roc_auc_score(split.test.truth(), near))
     assert found["split"] == "random"
+
+
+@pytest.mark.parametrize("method", ["adamic-adar", "attributes"])
+def test_ranking_hides_the_same_edges_from_every_method(graph, monkeypatch, method):
+    seen = []
+    whole = tasks.full_ranking
+
+    def heard(ranker, train, hidden):
+        seen.append((train.fingerprint(), hidden.tobytes()))
+        return whole(ranker, train, hidden)
+
+    monkeypatch.setattr(tasks, "full_ranking", heard)
+    found = values(graph, "ranking", method, seed=5, options=None)
+    train, hidden = hidden_tenth(graph, glace.rng.Streams(5))
+    assert seen == [(train.fingerprint(), hidden.edges.tobytes())]
+    assert found["hidden_edges"] == len(hidden.edges) == round(0.1 * graph.num_edges)
+    assert 0.02 < found["mrr"] < found["filtered_mrr"] < 1
+
+
+def test_heuristics_rank_and_have_nothing_else(graph):
+    for method in HEURISTICS:
+        found = values(graph, "ranking", method, options=None)
+        assert set(found) == ALWAYS | BY_TASK["ranking"]
+        assert found["options"] == {}
+
+
+@pytest.fixture(scope="module")
+def larger():
+    """Enough validation edges for a link model."""
+    return glace.datasets.planted(500, communities=4, degree=16, attributes=80, words=10)
+
+
+def test_the_link_model_is_a_row_of_its_own(larger):
+    found = values(larger, "ranking", "glace", options=TINY | SETTLED | {"validation_fraction": 0.1})
+    assert found["options"]["purpose"] == "links"
+    assert found["mrr_link_model"] > found["mrr"], "untrained Gaussians, but short paths"
+    assert found["hits_at_10_link_model"] > 1.5 * found["hits_at_10"]
+
+
+def test_link_prediction_judges_the_gaussians_and_the_link_model(larger, monkeypatch):
+    fitted = []
+    whole = tasks.link_model_values
+
+    def heard(model, held_out):
+        fitted.append((model, held_out))
+        return whole(model, held_out)
+
+    monkeypatch.setattr(tasks, "link_model_values", heard)
+    found = values(larger, "link-prediction", "glace")
+    ((model, test),) = fitted
+    from sklearn.metrics import roc_auc_score
+
+    scores = link_model_scores(model, model.link_model, test.pairs())
+    assert found["auc_link_model"] == pytest.approx(roc_auc_score(test.truth(), scores))
+    near = -model.embedding.dissimilarities_at(test.pairs())
+    assert found["auc"] == pytest.approx(roc_auc_score(test.truth(), near))
+    assert model.score_positions(test.pairs()).probability[0] > 0
 
 
 def test_every_method_has_the_same_split_and_no_test_edge(graph, monkeypatch):
@@ -224,8 +291,13 @@ def test_who_cannot_do_what():
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Evaluation("ranking", "dblp", "lace"), "task must be one of link-prediction, .*, uncertainty, not 'ranking'"),
-        (Evaluation("induction", "dblp", "gcn"), "method must be one of attributes, .*, not 'gcn'"),
+        (Evaluation("guessing", "dblp", "lace"), "task must be one of link-prediction, .*, ranking, not 'guessing'"),
+        (Evaluation("induction", "dblp", "degree"), "degree ranks pairs of nodes and embeds none; its task is ranking"),
+        (Evaluation("ranking", "dblp", "degree", options={"dim": 3}), "degree has no options; leave them out"),
+        (
+            Evaluation("induction", "dblp", "gcn"),
+            "method must be one of attributes, .* or, for ranking, adamic-adar, .*, not 'gcn'",
+        ),
         (Evaluation("induction", "dblp", "line"), "line uses only edges"),
         (Evaluation("uncertainty", "dblp", "lace"), "lace has points, which have no variance"),
         (

@@ -26,6 +26,8 @@ RANKING = {
     "recall_at_10": "recall@10",
     "precision_at_100": "precision@100",
     "precision_at_1000": "precision@1000",
+    "filtered_mrr": "filtered MRR",
+    "filtered_hits_at_10": "filtered Hits@10",
 }
 
 

@@ -49,7 +49,8 @@ class FullRanking(NamedTuple):
     """Measures of a full ranking, 0 to 1.
 
     Mean reciprocal rank of the hidden ends, the share of them among the first ten of their node, the mean of that share
-    over nodes, and the share of hidden edges among the first 100 and 1,000 proposals for the whole graph.
+    over nodes, and the share of hidden edges among the first 100 and 1,000 proposals for the whole graph. The filtered
+    measures leave the other hidden ends of the same node out of the comparison.
     """
 
     mrr: float
@@ -57,6 +58,8 @@ class FullRanking(NamedTuple):
     recall_at_10: float
     precision_at_100: float
     precision_at_1000: float
+    filtered_mrr: float
+    filtered_hits_at_10: float
 
 
 def hidden_tenth(graph: Graph, streams: Streams) -> tuple[Graph, HeldOut]:
@@ -90,7 +93,7 @@ def full_ranking(ranker: Ranker, train: Graph, hidden: Positions) -> FullRanking
     queries = hidden if train.directed else np.concatenate([hidden, hidden[:, ::-1]])
     queries = queries[np.argsort(queries[:, 0], kind="stable")]
     sources = np.arange(train.num_nodes) if ranker.proposals is None else np.unique(queries[:, 0])
-    best, right, ranks = BestScores(MANY), [np.empty(0)], np.empty(len(queries))
+    best, right, ranks = BestScores(MANY), [np.empty(0)], np.empty((len(queries), 2))
     for part, block in _blocks(ranker, train, sources):
         here = slice(*np.searchsorted(queries[:, 0], [part[0], part[-1] + 1]))
         rows, targets = np.searchsorted(part, queries[here, 0]), queries[here, 1]
@@ -104,10 +107,10 @@ def full_ranking(ranker: Ranker, train: Graph, hidden: Positions) -> FullRanking
     else:
         is_right = are_hidden(ranker.proposals(MANY), hidden, train)
         precision = [float(is_right[:k].sum()) / k for k in (FEW, MANY)]
-    among_ten = ranks <= 10
+    mrr, hits = (1 / ranks).mean(axis=0).tolist(), (ranks <= 10).mean(axis=0).tolist()
     _, node = np.unique(queries[:, 0], return_inverse=True)
-    recall = np.bincount(node, among_ten) / np.bincount(node)
-    return FullRanking(float((1 / ranks).mean()), float(among_ten.mean()), float(recall.mean()), *precision)
+    recall = np.bincount(node, ranks[:, 0] <= 10) / np.bincount(node)
+    return FullRanking(mrr[0], hits[0], float(recall.mean()), *precision, mrr[1], hits[1])
 
 
 def _blocks(ranker: Ranker, train: Graph, sources: Positions) -> Iterator[tuple[Positions, Values]]:
@@ -126,11 +129,18 @@ def _blocks(ranker: Ranker, train: Graph, sources: Positions) -> Iterator[tuple[
 
 
 def _ranks(block: Values, rows: Positions, targets: Positions) -> Values:
-    """Return the rank (P,) of each target in its row of a block, from 1; equal scores share their mean rank."""
-    ranks = np.empty(len(rows))
-    for number, (row, target) in enumerate(zip(rows.tolist(), targets.tolist(), strict=True)):
-        scores, own = block[row], block[row, target]
-        ranks[number] = np.count_nonzero(scores > own) + (np.count_nonzero(scores == own) + 1) / 2
+    """Return (P, 2) the rank of each target in its row of a block, and the filtered rank; both count from 1.
+
+    `rows` is sorted. Equal scores share their mean rank.
+    """
+    ranks = np.empty((len(rows), 2))
+    for row in np.unique(rows).tolist():
+        here = slice(*np.searchsorted(rows, [row, row + 1]))
+        scores, own = block[row], block[row, targets[here]]
+        higher = [np.count_nonzero(scores > each) + np.count_nonzero(scores == each) / 2 for each in own.tolist()]
+        hidden = [np.count_nonzero(own > each) + np.count_nonzero(own == each) / 2 for each in own.tolist()]
+        ranks[here, 0] = np.array(higher) + 0.5
+        ranks[here, 1] = ranks[here, 0] - np.array(hidden) + 0.5
     return ranks
 
 
