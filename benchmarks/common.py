@@ -75,7 +75,7 @@ def interleaved(jobs: Mapping[Item, Callable[[], object]], rounds: int, doing: s
     return {name: min(each[1:]) for name, each in seconds.items()}
 
 
-def in_child(function: str, limit_seconds: float | None = None, **arguments: Any) -> dict[str, Any]:
+def in_child(function: str, limit_seconds: float | None = None, /, **arguments: Any) -> dict[str, Any]:
     """What MODULE:FUNCTION gives in a process of its own, with `peak_mb`, the most memory it held.
 
     Arguments and result are plain values. Raises subprocess.TimeoutExpired after `limit_seconds`.

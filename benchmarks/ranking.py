@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+from unittest.mock import patch
 
 import numpy as np
 import typer
@@ -25,7 +26,7 @@ from benchmarks.common import RESULTS, DataDir, Report, Results, in_child, in_tu
 from benchmarks.ranking_graphs import edge_probabilities, popularity_graph, user_item_graph
 from glace import datasets
 from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model
-from glace.experiments.evaluation.ranking import FullRanking, Ranker, are_hidden, full_ranking, hidden_tenth
+from glace.experiments.evaluation.ranking import Ranker, are_hidden, full_ranking, hidden_tenth
 from glace.experiments.tasks import METHODS, Learned, make
 from glace.fitted.model import FittedModel, load
 from glace.graph.graph import Graph
@@ -211,13 +212,10 @@ def timed_fit(graph: Graph, options: Found) -> tuple[FittedModel, dict[str, floa
         part["link model"] += time.perf_counter() - began
         return made
 
-    training._link_model = timed
-    try:
+    with patch.object(training, "_link_model", timed):
         began = time.perf_counter()
         fitted = training.train(graph, options)
         return fitted, {"fit": time.perf_counter() - began, **part}
-    finally:
-        training._link_model = whole
 
 
 def proposed(model: str, fraction: float, k: int) -> Found:
@@ -239,12 +237,13 @@ def calibration(probability: Any, right: Any) -> Found:
 
 def show_ranking(graph: str, found: dict[Unit, Found], report: Report) -> None:
     """Draw the table of a graph: mean and standard error over seeds."""
-    rows: dict[str, list[FullRanking]] = {}
+    rows: dict[str, list[dict[str, float]]] = {}
     for values in found.values():
         for name, row in values.get("rows", {}).items():
-            rows.setdefault(name, []).append(FullRanking(**row))
+            rows.setdefault(name, []).append(row)
     shown = [
-        (name, *(_mean([getattr(each, field) for each in some]) for field in SHOWN)) for name, some in rows.items()
+        (name, *(_mean([each[field] for each in some if field in each]) for field in SHOWN))
+        for name, some in rows.items()
     ]
     report.table(f"{graph}: full ranking of a hidden tenth", ("method", *SHOWN.values()), shown)
     for unit, values in found.items():
@@ -253,6 +252,8 @@ def show_ranking(graph: str, found: dict[Unit, Found], report: Report) -> None:
 
 
 def _mean(values: list[float]) -> str:
+    if not values:
+        return ""
     error = f" ± {np.std(values, ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else ""
     return f"{np.mean(values):.3f}{error}"
 

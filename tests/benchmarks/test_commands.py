@@ -66,6 +66,7 @@ def here(monkeypatch):
 
     for module in (reference, scaling, ranking):
         monkeypatch.setattr(module, "in_child", in_child)
+    return in_child
 
 
 def records(folder, question):
@@ -350,12 +351,11 @@ def test_ranking_goes_on_where_it_stopped(tmp_path, here, small_graphs, monkeypa
     wanted = {"graphs": ranking.POPULARITY, "seeds": 1, "option": "", "results": tmp_path}
     ranking.main(methods="degree", again="", **wanted)
     assert len(records(tmp_path, "ranking")) == 2
-    whole = ranking.in_child
 
     def failing(function, limit_seconds=None, **arguments):
         if arguments["method"] == "3-paths":
             raise RuntimeError("measure ended with 1:\nno memory")
-        return whole(function, limit_seconds, **arguments)
+        return here(function, limit_seconds, **arguments)
 
     monkeypatch.setattr(ranking, "in_child", failing)
     ranking.main(methods="degree,3-paths", again="", **wanted)
@@ -363,7 +363,7 @@ def test_ranking_goes_on_where_it_stopped(tmp_path, here, small_graphs, monkeypa
     shown = capsys.readouterr().out
     assert "planted-popularity, seed 0, 3-paths: no memory" in shown
     assert "degree" in shown
-    monkeypatch.setattr(ranking, "in_child", whole)
+    monkeypatch.setattr(ranking, "in_child", here)
     ranking.main(methods="degree,3-paths", again="degree", **wanted)
     assert [each["method"] for each in records(tmp_path, "ranking")[3:]] == ["degree", "3-paths"]
     with pytest.raises(typer.BadParameter, match="there is no method 'guess'; choose from"):

@@ -12,8 +12,9 @@ import glace
 from glace.errors import InputError
 from glace.experiments import tasks
 from glace.experiments.evaluation.classes import node_classification
+from glace.experiments.evaluation.link_prediction import link_model_values
 from glace.experiments.evaluation.rankers import HEURISTICS, link_model_scores
-from glace.experiments.evaluation.ranking import FullRanking, hidden_tenth
+from glace.experiments.evaluation.ranking import FullRanking, full_ranking, hidden_tenth
 from glace.experiments.splits import split_edges
 from glace.experiments.tasks import GAUSSIAN, METHODS, TASKS, Evaluation, check, evaluate, unsupported
 from glace.model.network import using_threads
@@ -77,7 +78,7 @@ def graph():
 
 
 def values(graph, task, method, **more):
-    options = more.pop("options") if "options" in more else OPTIONS[method]
+    options: Any = more.pop("options") if "options" in more else OPTIONS[method]
     record = evaluate(graph, Evaluation(task, "planted", method, options=options, **more))
     found = json.loads(record.to_json())
     assert isinstance(found, dict)
@@ -121,7 +122,7 @@ def test_scores_of_link_prediction_are_those_of_the_split(graph):
 @pytest.mark.parametrize("method", ["adamic-adar", "attributes"])
 def test_ranking_hides_the_same_edges_from_every_method(graph, monkeypatch, method):
     seen = []
-    whole = tasks.full_ranking
+    whole = full_ranking
 
     def heard(ranker, train, hidden):
         seen.append((train.fingerprint(), hidden.tobytes()))
@@ -157,7 +158,7 @@ def test_the_link_model_is_a_row_of_its_own(larger):
 
 def test_link_prediction_judges_the_gaussians_and_the_link_model(larger, monkeypatch):
     fitted = []
-    whole = tasks.link_model_values
+    whole = link_model_values
 
     def heard(model, held_out):
         fitted.append((model, held_out))

@@ -110,7 +110,7 @@ def full_ranking(ranker: Ranker, train: Graph, hidden: Positions) -> FullRanking
     mrr, hits = (1 / ranks).mean(axis=0).tolist(), (ranks <= 10).mean(axis=0).tolist()
     _, node = np.unique(queries[:, 0], return_inverse=True)
     recall = np.bincount(node, ranks[:, 0] <= 10) / np.bincount(node)
-    return FullRanking(mrr[0], hits[0], float(recall.mean()), *precision, mrr[1], hits[1])
+    return FullRanking(mrr[0], hits[0], float(recall.mean()), precision[0], precision[1], mrr[1], hits[1])
 
 
 def _blocks(ranker: Ranker, train: Graph, sources: Positions) -> Iterator[tuple[Positions, Values]]:
