@@ -124,6 +124,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     negative_sampling: str = SamplingConfig.negative_sampling
     negative_pool_size: int = SamplingConfig.negative_pool_size
     negative_power: float = SamplingConfig.negative_power
+    weights: str = SamplingConfig.weights
     learning_rate: float = TrainingConfig.learning_rate
     lr_schedule: str = TrainingConfig.lr_schedule
     max_steps: int | None = TrainingConfig.max_steps

@@ -395,6 +395,13 @@ class SamplingConfig(Configuration):
         "uses 0.75.",
         at_least=0,
     )
+    weights: str = option(
+        "strength",
+        "What edge weights mean. `strength`: an edge of twice the weight counts twice. `preference`: weights are "
+        "ratings, so the lowest of the graph counts almost nothing and the highest most. `ignore`: all edges count the "
+        "same.",
+        choices=("strength", "preference", "ignore"),
+    )
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
+from glace.blocks import blocks
 from glace.config.config import Config, Identity, Method, method_named
 from glace.errors import InputError
 from glace.fitted.model import LARGE, FittedModel
 from glace.fitted.state import Listener, NetworkState, Selection, embed_all, graph_inputs, standardized
 from glace.gaussian.embedding import Embedding, PlattScaling
-from glace.graph.graph import Graph, NodeType
+from glace.graph.graph import Graph, Mapped, NodeType
 from glace.graph.split import HeldOut
 from glace.metrics import Calibration, Scores, Truth, calibration_of
 from glace.model.network import AnyEncoder, Network, fingerprint, split_modules, using_threads
@@ -31,6 +32,8 @@ from glace.storage.mapped import scratch
 from glace.training.loop import Checkpoints, Trainer, TrainingTask, training_task
 from glace.training.selection import select_options
 
+LOWEST_RATING = 0.01
+"""Weight of an edge with the lowest rating of the graph; the highest has 1."""
 Positions = npt.NDArray[np.int64]
 
 
@@ -135,7 +138,8 @@ def resolve_config(
 
 
 def visible_graph(graph: Graph, config: Config, method: Method) -> Graph:
-    """Return the graph without attributes that the method or the encoder of a node type does not read."""
+    """Return the graph as training sees it: weights by their meaning, and only attributes that an encoder reads."""
+    graph = _reweighted(graph, config.sampling.weights)
     if not method.uses_attributes:
         return graph.without_attributes()
     specs = config.model.encoders()
@@ -145,6 +149,22 @@ def visible_graph(graph: Graph, config: Config, method: Method) -> Graph:
             for each in graph.by_type().types
         ]
     )
+
+
+def _reweighted(graph: Graph, meaning: str) -> Graph:
+    """Return the graph with the weights that its edges have in training."""
+    weights = graph.adjacency.data
+    low, high = (float(weights.min()), float(weights.max())) if len(weights) else (1.0, 1.0)
+    if meaning == "strength" or low == high:
+        return graph
+    counted = (scratch if graph.mapped else np.empty)(weights.shape, np.float32)
+    for part in blocks(len(weights)):
+        rating = (weights[part] - low) / (high - low)
+        # An edge must keep some weight: it stays a known edge, which is never proposed again.
+        counted[part] = 1 if meaning == "ignore" else np.maximum(rating, LOWEST_RATING)
+    edges = sp.csr_array(graph.adjacency, copy=False)
+    edges.data = counted
+    return replace(graph, adjacency=edges, mapped=graph.mapped and Mapped())
 
 
 def _run_identity(
