@@ -500,6 +500,8 @@ COMMANDS = [
     (["links", "people.glace", "-o", "x.txt"], r"cannot write x\.txt: its name must end in \.csv or \.parquet"),
     (["links", "people.glace", "--edges", "edges.csv"], r"the model has its edges already; leave --edges out"),
     (["links", "e.parquet"], r"e\.parquet is an embedding without its model: it answers `glace neighbors`, not"),
+    (["links", "people.glace", "node 01", "--of", "people.glace"], r"give the id of a node, or --of FILE with new"),
+    (["links", "people.glace", "--of", "people.glace", "--why"], r"--why does not apply to new nodes, which have no"),
     (["links", "people.glace", "--links-by", "x"], r"--links-by must be model or gaussian, not 'x'"),
     (["links", "people.glace", "--missing-edge-fraction", "1"], r"--missing-edge-fraction must be above 0 and below 1"),
     (["links", "people.glace", "--approximate"], r"--approximate does not apply to the link model"),

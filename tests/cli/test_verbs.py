@@ -405,6 +405,32 @@ def test_neighbors_of_new_nodes(glace, folder, capsys):
     assert "other.parquet comes from another model than people.glace" in capsys.readouterr().err.replace("\n", " ")
 
 
+def test_new_nodes_that_nothing_is_known_about(glace, folder):
+    write_csv(folder / "new.csv", "id,text", [f"like,{TOPICS[0]}", "unlike,gizmo flux"])
+    shown = glace("embed", "texts.glace", "--texts", "new.csv", "-o", "new.parquet")
+    assert "the model was fitted for links; one fitted with --purpose nodes places new nodes better" in shown
+    warning = "warning: 1 of 2 nodes is unlike the training graph (first: 'unlike'"
+    assert f"{warning}, 100 % of its attributes never seen); treat the results with caution" in shown
+    shown = glace("neighbors", "texts.glace", "--of", "new.parquet", "-k", "1", "--json", "n.json")
+    assert f"{warning}); nothing is known about such a node, and what it seems to be like means nothing" in shown
+    marks = [answer["novel"] for answer in record(folder / "n.json")["neighbors"]]  # type: ignore[attr-defined]
+    assert marks == [False, True]
+    shown = glace("links", "texts.glace", "--of", "new.parquet", "-k", "2", "--json", "l.json")
+    assert "assume that a new node has as many edges as the nodes of the graph have on average" in shown
+    assert f"{warning}); nothing is known about such a node: its probabilities are the density" in shown
+    model, links = load("texts.glace"), record(folder / "l.json")["links"]
+    assert isinstance(links, list)
+    assert model.graph is not None
+    assert [link["source"] for link in links] == ["like", "like", "unlike", "unlike"]
+    density = model.graph.num_edges / (NODES * (NODES - 1) / 2)
+    assert [link["probability"] for link in links[2:]] == [pytest.approx(density)] * 2
+    assert links[0]["probability"] > density
+    assert [link["novel"] for link in links] == [False, False, True, True]
+    glace("fit", "--edges", "edges.csv", "--texts", "texts.csv", *FAST, "-q", "--purpose", "nodes", "-o", "n.glace")
+    assert "--purpose" not in glace("embed", "n.glace", "--texts", "texts.csv", "-o", "known.parquet")
+    assert "warning" not in glace("links", "n.glace", "--of", "known.parquet")
+
+
 def test_score_of_one_pair(glace, folder):
     shown = glace("score", "people.glace", "node 01", "node 05", "--json", "s.json")
     known = load_embedding("people.glace")

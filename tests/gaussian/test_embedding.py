@@ -75,6 +75,27 @@ def test_certainties_go_with_their_nodes():
     assert embedding().neighbors("a").certainty is None
 
 
+@pytest.mark.parametrize("ending", FORMATS)
+def test_novel_nodes_are_written_and_read_back(tmp_path, ending):
+    before = replace(embedding(), novel=np.array([False, True, False]))
+    write_embedding(before, tmp_path / f"e.{ending}")
+    after = read_embedding(tmp_path / f"e.{ending}")
+    assert after.novel is not None
+    assert after.novel.tolist() == [False, True, False]
+    assert after[["b", "a"]].novel.tolist() == [True, False]
+    write_embedding(embedding(), tmp_path / f"e.{ending}")
+    assert read_embedding(tmp_path / f"e.{ending}").novel is None
+
+
+def test_answers_to_novel_nodes_are_marked():
+    known, new = embedding(), replace(embedding(("x", "y", "z")), novel=np.array([False, True, False]))
+    assert known.neighbors_of(new, 2).novel.tolist() == [False, False, True, True, False, False]
+    assert known.neighbors("a").novel is None
+    for wrong in (np.array([True]), np.array([0, 1, 0])):
+        with pytest.raises(InputError, match="novel must be an array of 3 booleans, one per node"):
+            replace(known, novel=wrong)
+
+
 @pytest.mark.parametrize(
     ("certainty", "message"),
     [

@@ -78,6 +78,15 @@ def test_new_nodes(answers, model):
     assert {each["label"] for each in like["neighbors"]} == {"animal"}
     assert (like["is_novel"], like["unseen"]) == (False, 0)
     assert (unlike["is_novel"], unlike["unseen"]) == (True, 1)
+    links = model.links(known, 3)
+    assert [each["target"] for each in like["links"] + unlike["links"]] == links.target.tolist()
+    assert [each["probability"] for each in like["links"] + unlike["links"]] == links.probability.tolist()
+    density = model.graph.num_edges / (90 * 89 / 2)
+    assert [each["probability"] for each in unlike["links"]] == [pytest.approx(density)] * 3
+    assert {"source", "novel", "query"}.isdisjoint(like["links"][0] | like["neighbors"][0])
+    (bare,) = Answers(replace(model, graph=None)).embed(texts=["cat dog"])
+    assert bare["links"] == []
+    assert bare["neighbors"]
 
 
 def test_new_nodes_by_attributes_and_by_names():

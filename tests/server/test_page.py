@@ -233,12 +233,16 @@ def test_a_new_node(browser, server, answers):
     opened.until(lambda: opened.all("#placed-neighbors .id"))
     nearest = [each.text for each in opened.all("#placed-neighbors .id")]
     assert nearest == [each["id"] for each in answers.embed(texts=["cat dog fur"], k=8)[0]["neighbors"]]
+    links = answers.embed(texts=["cat dog fur"], k=8)[0]["links"]
+    assert opened.texts("#placed-links .id") == [each["target"] for each in links[:5]]
     assert opened.traces("trace.x.length")[-1] == 1, "the star"
     assert "Warning" not in opened.at("#placed").text
     opened.at("#text").clear()
     opened.at("#text").send_keys("gizmo flux")
     opened.at("#describe button").click()
     opened.until(lambda: "100 % of its attributes were never seen" in opened.at("#placed").text)
+    assert "Nothing is known about it" in opened.at("#placed").text
+    assert len(set(opened.texts("#placed-links .figure"))) == 1, "the density of the graph"
     assert opened.errors() == []
 
 

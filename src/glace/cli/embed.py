@@ -51,6 +51,8 @@ def embed(
         _warn_of_novel_nodes(embedding, novelty, screen)
     write_embedding(embedding, output)
     screen.wrote(output, repr(embedding))
+    if fitted.config.model.purpose == "links":
+        screen.say("the model was fitted for links; one fitted with --purpose nodes places new nodes better")
     values = {"nodes": len(embedding), "dimensions": embedding.mean.shape[1], "novelty": _rows(embedding, novelty)}
     values["columns"] = [asdict(each) for each in rows.counts]
     write_record(json, "embed", values, model=str(model), rows=str(path))
@@ -61,11 +63,18 @@ def _warn_of_novel_nodes(embedding: "Embedding", novelty: "Novelty", screen: Scr
     if high:
         share = 100 * novelty.unseen[high[0]]
         unseen = f", {share:.0f} % of its attributes never seen" if share else ""
-        verb = "is" if len(high) == 1 else "are"
-        screen.say(
-            f"warning: {len(high):,} of {len(embedding):,} nodes {verb} unlike the training graph (first: "
-            f"{embedding.ids[high[0]]!r}{unseen}); treat the results with caution"
-        )
+        screen.say(f"{novel_nodes(embedding, unseen)}; treat the results with caution")
+
+
+def novel_nodes(embedding: "Embedding", about_first: str = "") -> str:
+    """How many new nodes are unlike the training graph, and which is the first; empty if there are none."""
+    high = [] if embedding.novel is None else embedding.novel.nonzero()[0].tolist()
+    if not high:
+        return ""
+    return (
+        f"warning: {len(high):,} of {len(embedding):,} nodes {'is' if len(high) == 1 else 'are'} unlike the training "
+        f"graph (first: {embedding.ids[high[0]]!r}{about_first})"
+    )
 
 
 def _rows(embedding: "Embedding", novelty: "Novelty | None") -> list[dict[str, object]] | None:

@@ -6,21 +6,30 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from glace.cli.arguments import Json, K, MissingEdgeFraction, ModelFile, NoHeader, Quiet, TableOutput
+from glace.cli.embed import novel_nodes
+from glace.cli.neighbors import new_nodes
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.fitted.model import FittedModel
+    from glace.gaussian.embedding import Embedding
     from glace.graph.graph import Graph
 
 
 def links(
     model: ModelFile,
     node: Annotated[str | None, Argument(help="Only edges of this node.")] = None,
+    of: Annotated[
+        Path | None, Option(help="Edges of new nodes instead: an embedding written by `glace embed`; K for each.")
+    ] = None,
     k: K = 100,
     node_type: Annotated[
         str | None,
-        Option(help="Only edges from NODE to nodes of this type; without NODE, edges with an end of this type."),
+        Option(
+            help="Only edges from NODE, or from new nodes, to nodes of this type; without them, edges with an end of "
+            "this type."
+        ),
     ] = None,
     links_by: Annotated[
         str,
@@ -47,7 +56,9 @@ def links(
     pairs of types that some edge connects are proposed. The probability is the share of such proposals that are right,
     if the stated fraction of all edges is missing.
     """
-    check_outputs(output, json, inputs=[model, edges])
+    if node is not None and of is not None:
+        raise InputError("give the id of a node, or --of FILE with new nodes, not both")
+    check_outputs(output, json, inputs=[model, edges, of])
     check_ending(output, ".csv", ".parquet")
     if links_by not in ("model", "gaussian"):
         raise InputError(f"must be model or gaussian, not {links_by!r}", option="links_by")
@@ -55,9 +66,10 @@ def links(
     known = None if edges is None else _known(fitted, edges, no_header)
     if known is None and fitted.graph is None:
         raise InputError("the model keeps no edges, as its graph is too large; give the known edges with --edges FILE")
+    new = None if of is None else new_nodes(fitted.embedding, model, of)
     with screen.progress("searching") as report:
         found = fitted.links(
-            None if node is None else fitted.embedding.ids.parse(node),
+            new if node is None else fitted.embedding.ids.parse(node),
             k,
             node_type=node_type,
             by=links_by,
@@ -68,10 +80,22 @@ def links(
             progress=report,
         )
     screen.pairs(found.to_arrow(), output, "edges", ("source", "target", "probability", "why") if why else None)
-    screen.say(missing_edges_line(fitted, missing_edge_fraction))
+    if new is None:
+        screen.say(missing_edges_line(fitted, missing_edge_fraction))
+    else:
+        _say_about_new_nodes(new, screen)
     assumed = fitted.missing_edge_fraction if missing_edge_fraction is None else missing_edge_fraction
-    values = {"links": found.rows(), "missing_edge_fraction": assumed}
+    values = {"links": found.rows(), "missing_edge_fraction": assumed if new is None else None}
     write_record(json, "links", values, model=str(model))
+
+
+def _say_about_new_nodes(new: "Embedding", screen: Screen) -> None:
+    screen.say("probabilities assume that a new node has as many edges as the nodes of the graph have on average")
+    if warning := novel_nodes(new):
+        screen.say(
+            f"{warning}; nothing is known about such a node: its probabilities are the density of the graph, its links "
+            "the nodes with the most edges"
+        )
 
 
 def missing_edges_line(model: "FittedModel", given: float | None) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from glace.cli.arguments import AnyEmbedding, Json, K, Quiet
+from glace.cli.embed import novel_nodes
 from glace.cli.screen import Screen, check_outputs, write_record
 from glace.errors import InputError
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from glace.gaussian.embedding import Embedding
 
 
-SHOWN = ("query", "id", "label", "type", "dissimilarity", "known")
+SHOWN = ("query", "id", "label", "type", "dissimilarity", "novel", "known")
 """Columns on the screen, where space is short; the record has all."""
 
 
@@ -42,17 +43,21 @@ def neighbors(
         raise InputError("give either the id of a node, or --of FILE with new nodes")
     check_outputs(json, inputs=[model, of])
     embedding, graph = load_with_graph(model)
-    nodes = embedding.ids.parse(str(node)) if of is None else _new_nodes(embedding, model, of)
+    new = None if of is None else new_nodes(embedding, model, of)
+    nodes = embedding.ids.parse(str(node)) if new is None else new
     found = neighbors(
         embedding, graph, nodes, k, measure=measure, exclude_known=exclude_known, label=label, node_type=node_type
     )
     columns = [name for name in found.columns() if name in SHOWN and (name != "query" or of is not None)]
     rows = [[str(row[name]) if name in ("query", "id") else row[name] for name in columns] for row in found.rows()]
-    Screen(quiet).table(columns, rows)
+    screen = Screen(quiet)
+    screen.table(columns, rows)
+    if new is not None and (warning := novel_nodes(new)):
+        screen.say(f"{warning}; nothing is known about such a node, and what it seems to be like means nothing")
     write_record(json, "neighbors", {"neighbors": found.rows()}, model=str(model))
 
 
-def _new_nodes(embedding: "Embedding", model: Path, of: Path) -> "Embedding":
+def new_nodes(embedding: "Embedding", model: Path, of: Path) -> "Embedding":
     """Read new nodes; raise if another model embedded them, which its different calibration shows."""
     from glace.fitted.model import load_embedding
     from glace.gaussian.embedding import UNCALIBRATED

@@ -6,7 +6,7 @@ Nothing in a file is executed: it holds arrays and JSON.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ import numpy as np
 from glace.config.config import Config, method_named
 from glace.errors import FormatError, GlaceError, InputError
 from glace.features.pipeline import FeaturePipeline
-from glace.fitted.new_nodes import NewAttributes, check_has_attributes, find_type, new_nodes
+from glace.fitted.new_nodes import NewAttributes, NewNodes, check_has_attributes, find_type, new_nodes
 from glace.fitted.state import History, NetworkState, Selection, embed_all, standardized
+from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.embedding_file import READABLE, from_matrices, platt_scaling_from, read_embedding, write_embedding
 from glace.gaussian.search import Positions
@@ -31,6 +32,7 @@ from glace.queries.certainty import CertaintyModel, Novelty, NoveltyModel, attri
 from glace.queries.link_model import LinkModel, missing_edges
 from glace.queries.links import LinkOptions, Links, links
 from glace.queries.neighbors import neighbors
+from glace.queries.new_links import links_of_new_nodes
 from glace.queries.pair_scores import PairScores, pair_scores_at
 from glace.storage import container
 from glace.storage.container import Arrays
@@ -180,7 +182,7 @@ class FittedModel:
         Returns
         -------
         Embedding
-            One Gaussian per row, with its certainty.
+            One Gaussian per row, with its certainty and whether it is unlike the training graph.
 
         Raises
         ------
@@ -195,11 +197,30 @@ class FittedModel:
             raise InputError(f"{len(names):,} ids for {new.count:,} rows of attributes; give one id per row")
         with using_threads(self._threads(n_jobs)):
             own, context = embed_all(self.network, new.inputs(self.network), np.empty)
-        certainty = self.certainty_model.certainty(own, attribute_evidence(new.attributes))
-        trained = self.embedding
-        return Embedding(
-            names, own.mean, own.variance, trained.dissimilarity, trained.platt_scaling, context, certainty
+            novelty = self._novelty(new, own) if self.has_novelty else None
+        return replace(
+            self.embedding,
+            ids=names,
+            mean=own.mean,
+            variance=own.variance,
+            context=context,
+            certainty=self.certainty_model.certainty(own, attribute_evidence(new.attributes)),
+            novel=None if novelty is None else novelty.is_high(),
         )
+
+    def _novelty(self, new: NewNodes, own: Gaussian) -> Novelty:
+        """Return the novelty of new nodes with these Gaussians; 1 for a type that no training node has."""
+        codes, rows = new.attributes.locate(np.arange(new.count))
+        found = Novelty(np.zeros(new.count), np.ones(new.count))
+        for code, model in enumerate(self.novelty_models):
+            here = np.flatnonzero(codes == code)
+            if model is None or not len(here):
+                continue
+            matrix = new.matrix(code)
+            scaled = standardized(self.network, code, matrix)
+            part = model.novelty(matrix, scaled, own[here], self.certainty_model)
+            found.unseen[here], found.rank[here] = part.unseen[rows[here]], part.rank[rows[here]]
+        return found if new.unseen is None else found._replace(unseen=new.unseen)
 
     def novelty(self, attributes: NewAttributes, node_type: str | None = None, n_jobs: int | None = None) -> Novelty:
         """Compute how unlike the training nodes new nodes are.
@@ -223,14 +244,11 @@ class FittedModel:
         code, schema = find_type(self.node_types, node_type)
         check_has_attributes(schema)
         new = new_nodes(attributes, self.node_types, node_type)
-        model = self.novelty_models[code]
-        if model is None:
+        if self.novelty_models[code] is None:
             raise InputError(f"no training node is of type {schema.name!r}, so the novelty of new ones is unknown")
         with using_threads(self._threads(n_jobs)):
-            rows = new.matrix(code)
             own, _ = embed_all(self.network, new.inputs(self.network), np.empty)
-            found = model.novelty(rows, standardized(self.network, code, rows), own, self.certainty_model)
-        return found if new.unseen is None else found._replace(unseen=new.unseen)
+            return self._novelty(new, own)
 
     def neighbors(
         self,
@@ -318,7 +336,7 @@ class FittedModel:
 
     def links(
         self,
-        node: NodeId | None = None,
+        node: NodeId | Embedding | None = None,
         k: int = 100,
         *,
         node_type: str | None = None,
@@ -337,8 +355,9 @@ class FittedModel:
 
         Parameters
         ----------
-        node : int or str, optional
-            Return only edges from this node; by default edges of the whole graph.
+        node : int, str or Embedding, optional
+            Return only edges from this node; by default edges of the whole graph. For new nodes that `transform`
+            embedded, k edges of each: see `links_of_new_nodes`.
         k : int
             Number of edges.
         node_type : str, optional
@@ -365,6 +384,19 @@ class FittedModel:
         """
         if by not in ("model", "gaussian"):
             raise InputError(f"must be 'model' or 'gaussian', not {by!r}", option="by")
+        if isinstance(node, Embedding):
+            given = {"missing_edge_fraction": missing_edge_fraction is not None, "why": why, "approximate": approximate}
+            refused = next((option for option, is_given in given.items() if is_given), None)
+            if refused is not None:
+                raise InputError("does not apply to new nodes, which have no edges; leave it out", option=refused)
+            graph = self.graph if known is None else known
+            if node_type is None and graph is not None and graph.node_types is not None:
+                raise InputError(
+                    f"must be given for new nodes: the type of the other ends, {', '.join(graph.node_types.names)}",
+                    option="node_type",
+                )
+            among = None if graph is None or node_type is None else graph.has_type(node_type)
+            return links_of_new_nodes(self.embedding, graph, node, k, among, popularity=by == "model")
         model = None if by == "gaussian" else self.link_model
         if approximate and model is not None:
             raise InputError(

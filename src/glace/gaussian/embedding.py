@@ -87,6 +87,8 @@ class Embedding:
         node i of an edge with the context of node j.
     certainty : ndarray of float32, shape (n,), optional
         The share of training nodes that the model is less certain of, 0 to 1.
+    novel : ndarray of bool, shape (n,), optional
+        Whether each of some new nodes is unlike the training graph, so that its Gaussian says nothing about it.
 
     Examples
     --------
@@ -109,6 +111,7 @@ class Embedding:
     platt_scaling: PlattScaling = UNCALIBRATED
     context: Gaussian | None = None
     certainty: npt.NDArray[np.float32] | None = None
+    novel: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 2 or self.mean.shape[0] != len(self.ids):
@@ -124,6 +127,8 @@ class Embedding:
             lowest = 0 if name.endswith("variance") else -np.inf
             if not all(((block > lowest) & (block < np.inf)).all() for block in row_blocks(matrix)):
                 raise InputError("means and variances must be finite, and variances above 0")
+        if self.novel is not None and (self.novel.dtype != np.bool_ or self.novel.shape != (len(self.ids),)):
+            raise InputError(f"must be an array of {len(self.ids):,} booleans, one per node", option="novel")
         if self.certainty is None:
             return
         if self.certainty.shape != (len(self.ids),):
@@ -192,8 +197,15 @@ class Embedding:
         """
         own, context = self.gaussian[positions], None if self.context is None else self.context[positions]
         certainty = None if self.certainty is None else self.certainty[positions]
-        ids = self.ids.take(positions)
-        return replace(self, ids=ids, mean=own.mean, variance=own.variance, context=context, certainty=certainty)
+        return replace(
+            self,
+            ids=self.ids.take(positions),
+            mean=own.mean,
+            variance=own.variance,
+            context=context,
+            certainty=certainty,
+            novel=None if self.novel is None else self.novel[positions],
+        )
 
     def neighbors(
         self,
@@ -259,7 +271,7 @@ class Embedding:
         Neighbors
             At most k rows per query, in the order of the queries.
         """
-        self._check_same_model(queries)
+        self.check_same_model(queries)
         compared, asked = self._own, queries._own
         positions, dissimilarities = compared.nearest_to(asked, k, measure, exclude, among)
         query, rank = np.nonzero(positions >= 0)
@@ -271,6 +283,7 @@ class Embedding:
             dissimilarity=dissimilarity,
             variance_term=compared.variance_terms_at(pairs, asked) if trained else None,
             certainty=None if self.certainty is None else self.certainty[position],
+            novel=None if queries.novel is None else queries.novel[query],
             position=position,
         )
 
@@ -306,14 +319,26 @@ class Embedding:
         dissimilarities : ndarray of float, shape (Q, k)
             Infinity where the position is -1.
         """
-        self._check_same_model(queries)
+        self.check_same_model(queries)
         if among is not None and (among.dtype != np.bool_ or among.shape != (len(self),)):
             raise InputError(f"must be an array of {len(self):,} booleans, one per node", option="among")
         chosen = self.measure_of(measure)
         source = queries.roles_by(chosen).source
         return self._targets(chosen).nearest(source, k, exclude, among)
 
-    def _check_same_model(self, queries: "Embedding") -> None:
+    def check_same_model(self, queries: "Embedding") -> None:
+        """Raise if another embedding cannot be from the same model.
+
+        Parameters
+        ----------
+        queries : Embedding
+            Nodes to compare with these.
+
+        Raises
+        ------
+        InputError
+            If the dimensions differ, or only one of the two has a context.
+        """
         if queries.mean.shape[1] != self.mean.shape[1] or (queries.context is None) != (self.context is None):
             raise InputError(f"{queries!r} and {self!r} come from different models")
 
@@ -503,6 +528,11 @@ class Embedding:
         values = zip(MATRICES, (self.mean, self.variance, context.mean, context.variance), strict=True)
         return {name: matrix for name, matrix in values if matrix is not None}
 
+    def _per_node(self) -> dict[str, Column]:
+        """The arrays (n,) that exist, by name."""
+        values: dict[str, Column | None] = {"certainty": self.certainty, "novel": self.novel}
+        return {name: column for name, column in values.items() if column is not None}
+
     def to_arrow(self, types: pa.StringArray | None = None) -> pa.Table:
         """Return the embedding as an Arrow table.
 
@@ -514,11 +544,11 @@ class Embedding:
         Returns
         -------
         pyarrow.Table
-            Columns id, type, certainty, mean, variance, context_mean, context_variance, as far as they exist. A row
-            of a matrix is a list of fixed size. The metadata holds the dissimilarity and the calibration.
+            Columns id, type, certainty, novel, mean, variance, context_mean, context_variance, as far as they exist.
+            A row of a matrix is a list of fixed size. The metadata holds the dissimilarity and the calibration.
         """
         columns = {"id": self.ids.array} | ({} if types is None else {"type": types})
-        columns |= {} if self.certainty is None else {"certainty": pa.array(self.certainty)}
+        columns |= {name: pa.array(column) for name, column in self._per_node().items()}
         columns |= {name: _lists(matrix) for name, matrix in self.matrices().items()}
         facts = {"dissimilarity": self.dissimilarity, **self.platt_scaling._asdict(), "format_version": FORMAT_VERSION}
         return pa.table(columns).replace_schema_metadata({METADATA: json.dumps(facts)})
@@ -529,8 +559,8 @@ class Embedding:
         Returns
         -------
         pandas.DataFrame
-            One row per node, indexed by id, with the columns certainty, mean_0, mean_1, ..., variance_0, ..., as far
-            as they exist.
+            One row per node, indexed by id, with the columns certainty, novel, mean_0, mean_1, ..., variance_0, ...,
+            as far as they exist.
         """
         return self.flat_table(slice(None)).to_pandas().set_index("id")
 
@@ -547,10 +577,10 @@ class Embedding:
         Returns
         -------
         pyarrow.Table
-            Columns id, type, certainty, mean_0, mean_1, ..., variance_0, ..., as far as they exist.
+            Columns id, type, certainty, novel, mean_0, mean_1, ..., variance_0, ..., as far as they exist.
         """
         columns = {"id": self.ids.array[rows]} | ({} if types is None else {"type": types[rows]})
-        columns |= {} if self.certainty is None else {"certainty": pa.array(self.certainty[rows])}
+        columns |= {name: pa.array(column[rows]) for name, column in self._per_node().items()}
         for name, matrix in self.matrices().items():
             columns |= {f"{name}_{column}": pa.array(matrix[rows, column]) for column in range(matrix.shape[1])}
         return pa.table(columns)

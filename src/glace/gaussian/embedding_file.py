@@ -116,7 +116,8 @@ def from_table(table: pa.Table) -> Embedding:
     columns = {name: _matrix(table[name]) for name in MATRICES if name in table.column_names}
     if "certainty" in table.column_names:
         columns["certainty"] = _numbers(table["certainty"].to_numpy())
-    return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], platt_scaling_from(facts))
+    novel = table["novel"].to_numpy() if "novel" in table.column_names else None
+    return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], platt_scaling_from(facts), novel)
 
 
 def platt_scaling_from(facts: Mapping[str, SupportsFloat]) -> PlattScaling:
@@ -125,14 +126,18 @@ def platt_scaling_from(facts: Mapping[str, SupportsFloat]) -> PlattScaling:
 
 
 def from_matrices(
-    ids: NodeIds, named: Mapping[str, Matrix], dissimilarity: str, platt_scaling: PlattScaling
+    ids: NodeIds,
+    named: Mapping[str, Matrix],
+    dissimilarity: str,
+    platt_scaling: PlattScaling,
+    novel: npt.NDArray[np.bool_] | None = None,
 ) -> Embedding:
     """The embedding of these matrices, named as in `MATRICES`, and of the certainty if it is there."""
     mean, variance, context_mean, context_variance = (named.get(name) for name in MATRICES)
     if mean is None:
         raise FormatError("the means are missing")
     context = None if context_mean is None else Gaussian(context_mean, context_variance)
-    return Embedding(ids, mean, variance, dissimilarity, platt_scaling, context, named.get("certainty"))
+    return Embedding(ids, mean, variance, dissimilarity, platt_scaling, context, named.get("certainty"), novel)
 
 
 def _matrix(column: pa.ChunkedArray) -> Matrix:
@@ -176,16 +181,18 @@ def _write_npz(embedding: Embedding, path: Path, types: pa.StringArray | None) -
         arrays["types"] = string_array((each or "" for each in types.to_pylist()), "type")
     if embedding.certainty is not None:
         arrays["certainty"] = embedding.certainty
+    if embedding.novel is not None:
+        arrays["novel"] = embedding.novel
     facts = {"dissimilarity": embedding.dissimilarity, **embedding.platt_scaling._asdict()}
     with path.open("wb") as sink:
         np.savez(sink, allow_pickle=False, **arrays, **{name: np.array(value) for name, value in facts.items()})
 
 
 def _read_npz(path: Path) -> Embedding:
-    arrays = read_arrays(path, ("ids", *MATRICES, "certainty", "dissimilarity", "offset", "slope"))
+    arrays = read_arrays(path, ("ids", *MATRICES, "certainty", "novel", "dissimilarity", "offset", "slope"))
     columns = {name: _numbers(arrays[name]) for name in (*MATRICES, "certainty") if name in arrays}
     ids = NodeIds(arrays["ids"].tolist())
-    return from_matrices(ids, columns, str(arrays["dissimilarity"]), platt_scaling_from(arrays))
+    return from_matrices(ids, columns, str(arrays["dissimilarity"]), platt_scaling_from(arrays), arrays.get("novel"))
 
 
 def _numbers(array: npt.NDArray[np.generic]) -> Matrix:

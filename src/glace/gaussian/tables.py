@@ -72,6 +72,8 @@ class Neighbors(Table):
         measure that the embedding was not trained with.
     certainty : ndarray of float, optional
         Certainty of the answer's Gaussian, 0 to 1.
+    novel : ndarray of bool, optional
+        For new nodes, whether the query is unlike the training graph: its answers then say nothing about it.
     known : ndarray of bool, optional
         Whether the graph has the edge from the query to the answer.
     position : ndarray of int
@@ -87,5 +89,6 @@ class Neighbors(Table):
     dissimilarity: npt.NDArray[np.float64]
     variance_term: npt.NDArray[np.float64] | None = None
     certainty: npt.NDArray[np.float32] | None = None
+    novel: npt.NDArray[np.bool_] | None = None
     known: npt.NDArray[np.bool_] | None = None
     position: npt.NDArray[np.int64]

@@ -48,6 +48,9 @@ class Links(Table):
         From source to target.
     certainty : ndarray of float, optional
         Mean certainty of the two nodes.
+    novel : ndarray of bool, optional
+        For new nodes, whether the source is unlike the training graph. The probability is then the density of the
+        graph: nothing is known about the source.
     why : ndarray of str, optional
         What speaks for the edge.
     """
@@ -59,6 +62,7 @@ class Links(Table):
     probability: npt.NDArray[np.float64]
     dissimilarity: npt.NDArray[np.float64]
     certainty: npt.NDArray[np.float32] | None
+    novel: npt.NDArray[np.bool_] | None = None
     why: Column | None = None
 
 
@@ -118,10 +122,7 @@ def links(
     Links
         At most k rows, most probable first.
     """
-    if graph is None:
-        raise InputError("the model keeps no edges, as its graph is too large; give the known edges", option=None)
-    if graph.ids != embedding.ids:
-        raise InputError("the known edges must have the nodes of the model, in the same order")
+    graph = checked_graph(embedding, graph)
     position = None if node is None else embedding.ids.position(node)
     missing = missing_edges(graph.num_edges, options.missing_edge_fraction)
     types = link_types(graph, embedding.measure.symmetric, node_type, position)
@@ -142,8 +143,17 @@ def links(
         probability,
         dissimilarity,
         None if embedding.certainty is None else embedding.certainty[found].mean(axis=1),
-        reasons(embedding, graph, found, dissimilarity) if options.why else None,
+        why=reasons(embedding, graph, found, dissimilarity) if options.why else None,
     )
+
+
+def checked_graph(embedding: Embedding, graph: Graph | None) -> Graph:
+    """Return the graph; raise if there is none, or if its nodes are not those of the embedding."""
+    if graph is None:
+        raise InputError("the model keeps no edges, as its graph is too large; give the known edges", option=None)
+    if graph.ids != embedding.ids:
+        raise InputError("the known edges must have the nodes of the model, in the same order")
+    return graph
 
 
 def gaussian_probabilities(embedding: Embedding, graph: Graph, dissimilarity: Values, missing: float) -> Values:

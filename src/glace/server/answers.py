@@ -14,7 +14,9 @@ from glace.fitted.model import FittedModel
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.tables import Table
+from glace.queries.gaussian_links import link_types
 from glace.queries.layout import main_axes
+from glace.queries.new_links import links_of_new_nodes
 from glace.server.described import attributes_of, takes
 from glace.sparse import row_of
 
@@ -142,7 +144,10 @@ class Answers:
         return _plain(found)
 
     def embed(self, k: int = 10, node_type: str | None = None, **described: Any) -> list[Answer]:
-        """Gaussian, certainty, novelty and neighbours of new nodes, described by texts, attributes, names or rows."""
+        """Gaussian, certainty, novelty, neighbours and links of new nodes.
+
+        They are described by texts, attributes, names or rows. Without a graph there are no links.
+        """
         given = {how: nodes for how, nodes in described.items() if nodes is not None}
         if len(given) != 1:
             raise InputError(f"give exactly one of texts, attributes, names and rows, not {len(given)}")
@@ -153,14 +158,24 @@ class Answers:
         with self._encoding:
             new = self.model.transform(new_nodes, node_type=node_type)
             novelty = self.model.novelty(new_nodes, node_type) if self.model.has_novelty else None
-        answers = [{"neighbors": list[Answer](), **_gaussian(new, row)} for row in range(len(new))]
+        answers = [_gaussian(new, row) | {"neighbors": [], "links": []} for row in range(len(new))]
         for row in _plain(self.model.neighbors(new, _count(k))):
-            answers[int(row["query"])]["neighbors"].append(_without(row, "query"))
+            answers[int(row["query"])]["neighbors"].append(_without(row, "query", "novel"))
+        for row in [] if self.graph is None else _plain(self._links_of(new, node_type, k)):
+            answers[int(row["source"])]["links"].append(_without(row, "source", "novel"))
         if novelty is not None:
             for position, answer in enumerate(answers):
                 answer |= {"unseen": float(novelty.unseen[position]), "novelty": float(novelty.rank[position])}
                 answer["is_novel"] = bool(novelty.is_high()[position])
         return answers
+
+    def _links_of(self, new: Embedding, node_type: str | None, k: int) -> Table:
+        """Links of new nodes, to the types that edges lead to from theirs."""
+        among, symmetric = None, self.embedding.measure.symmetric
+        types = None if self.graph is None else link_types(self.graph, symmetric)
+        if types is not None and node_type is not None and node_type in types.names:
+            among = types.allowed[types.names.index(node_type)][types.codes]
+        return links_of_new_nodes(self.embedding, self.graph, new, k, among)
 
     def ellipses(self, id: str, others: list[str]) -> list[Answer]:
         """A node and others as ellipses of one standard deviation, in the plane in which their means differ most."""
@@ -194,8 +209,8 @@ def _plain(table: Table) -> list[Answer]:
     return [{name: str(value) if name in ids else value for name, value in row.items()} for row in table.rows()]
 
 
-def _without(row: Answer, name: str) -> Answer:
-    return {key: value for key, value in row.items() if key != name}
+def _without(row: Answer, *names: str) -> Answer:
+    return {key: value for key, value in row.items() if key not in names}
 
 
 def _count(value: int) -> int:

@@ -372,13 +372,17 @@ class Explorer {
       if (answer.is_novel) {
         said.className = "warning";
         said.textContent += ` Warning: it is unlike the training graph (${percent(answer.unseen)} of its attributes`
-          + " were never seen there); treat its results with caution.";
+          + " were never seen there). Nothing is known about it: what it seems to be like means nothing, and the"
+          + " probability of each link is the density of the graph.";
       }
+      const links = answer.links.slice(0, LINKS).map((link) => ({ id: link.target, probability: link.probability }));
+      $("placed-lists").hidden = false;
       listNodes($("placed-neighbors"), answer.neighbors, (id) => this.choose(id, true), false);
+      listNodes($("placed-links"), links, (id) => this.choose(id, true), false);
     } catch (problem) {
       said.className = "warning";
       said.textContent = problem.message;
-      $("placed-neighbors").replaceChildren();
+      $("placed-lists").hidden = true;
     }
   }
 }
