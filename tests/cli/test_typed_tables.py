@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from glace import load, load_embedding
+from glace.server.answers import Answers
 from tests.cli.conftest import FAST
 
 FILES = ["--edges", "user:item=bought.csv", "--attributes", "user=users.csv", "--attributes", "item=items.csv"]
@@ -43,6 +44,14 @@ def test_from_tables_to_answers(glace, shop):
     np.testing.assert_array_equal(load_embedding("u.parquet").mean, model.transform(frame, node_type="user").mean)
     assert len(json.loads((shop / "e.json").read_text())["novelty"]) == 40
     assert "item:" in glace("neighbors", "m.glace", "--of", "u.parquet", "-k", "1", "--node-type", "item")
+    assert "item:" in glace("links", "m.glace", "--of", "u.parquet", "-k", "1", "--node-type", "item")
+    assert "--node-type must be given for new nodes: the type of the other ends, item, user" in glace(
+        "links", "m.glace", "--of", "u.parquet", code=2
+    )
+    answers = Answers(model).embed(attributes=frame[["age", "visits"]].to_numpy()[:3].tolist(), node_type="user", k=4)
+    assert {link["target_type"] for answer in answers for link in answer["links"]} == {"item"}, (
+        "edges lead nowhere else"
+    )
     assert "the model has several node types" in glace(
         "embed", "m.glace", "--attributes", "users.csv", "-o", "x.parquet", code=2
     )
