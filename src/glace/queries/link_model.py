@@ -203,8 +203,10 @@ def fit_link_model(pairs: PairFeatures, held_out: Positions, generator: np.rando
     gaussian = ranking_scores(sample.features[:, 0], sample)
     if validation.mrr <= gaussian.mrr:
         return None
-    offsets, center, scale, linear, quadratic = _fit(sample, np.ones(len(sample.truth), np.bool_))
+    offsets, center, scale, linear, quadratic, intercept = _fit(sample, np.ones(len(sample.truth), np.bool_))
     knots = _calibration(scores, sample)
+    # The scores of the model have no intercept, those that were calibrated have.
+    knots[0] -= intercept
     return LinkModel(
         pairs.names,
         offsets,
@@ -251,8 +253,10 @@ def draw_sample(pairs: PairFeatures, held_out: Positions, generator: np.random.G
     keys = source * nodes + target
     truth = np.isin(keys, wanted)
     weight = np.where(truth, 1.0, np.isin(source, random) * (nodes / len(random)))
+    fold = generator.integers(FOLDS, size=nodes)[source]
     # Both directions of an edge are in the same fold, or a fold would be fitted to its own test edges.
-    fold = np.where(truth, np.minimum(source, target), source) % FOLDS
+    both = np.minimum(source, target)[truth] * nodes + np.maximum(source, target)[truth]
+    fold[truth] = np.unique(both, return_inverse=True)[1] % FOLDS
     return Sample(
         source, features, truth, weight, fold, float(np.isin(wanted, keys).mean()), plain_columns(pairs.names)
     )
@@ -263,14 +267,14 @@ def _cross_validated(sample: Sample) -> Values:
     scores = np.empty(len(sample.truth))
     for number in range(FOLDS):
         here = sample.fold == number
-        offsets, center, scale, linear, quadratic = _fit(sample, ~here)
+        offsets, center, scale, linear, quadratic, intercept = _fit(sample, ~here)
         values = transformed(sample.features[here], offsets, center, scale)
-        scores[here] = values @ linear + ((values @ quadratic) * values).sum(axis=1)
+        scores[here] = values @ linear + ((values @ quadratic) * values).sum(axis=1) + intercept
     return scores
 
 
-def _fit(sample: Sample, rows: Truth) -> tuple[Values, Values, Values, Values, Values]:
-    """Fit to some rows of a sample; return offsets, center, scale, linear and quadratic weights."""
+def _fit(sample: Sample, rows: Truth) -> tuple[Values, Values, Values, Values, Values, float]:
+    """Fit to some rows of a sample; return offsets, center, scale, linear and quadratic weights, and the intercept."""
     from sklearn.linear_model import LogisticRegression
 
     used = rows & (sample.weight > 0)
@@ -285,11 +289,14 @@ def _fit(sample: Sample, rows: Truth) -> tuple[Values, Values, Values, Values, V
     terms = np.concatenate([values, values[:, first] * values[:, second]], axis=1)
     mean, deviation = terms.mean(axis=0), terms.std(axis=0)
     deviation[deviation == 0] = 1
-    regression = LogisticRegression(C=RIDGE, max_iter=100, solver="newton-cholesky")
+    # With the same penalty a row, scores of a fit to a part spread as far as those of a fit to all rows.
+    ridge = RIDGE * sample.weight.sum() / weight.sum()
+    regression = LogisticRegression(C=ridge, max_iter=100, solver="newton-cholesky")
     weights = regression.fit((terms - mean) / deviation, truth, weight).coef_[0] / deviation
+    intercept = float(regression.intercept_[0] - weights @ mean)
     quadratic = np.zeros((values.shape[1],) * 2)
     quadratic[first, second] = weights[values.shape[1] :]
-    return offsets, center, scale, weights[: values.shape[1]], quadratic
+    return offsets, center, scale, weights[: values.shape[1]], quadratic, intercept
 
 
 def plain_columns(names: Sequence[str]) -> int:

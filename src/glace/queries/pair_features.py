@@ -73,11 +73,18 @@ class PairFeatures:
 
     def _candidates_without_walks(self, sources: Positions, types: LinkTypes) -> Positions:
         nearest = gaussian_candidates(self.embedding, self.around, sources, WALK_K, types)
-        popular = np.argsort(-self.degrees, kind="stable")[:POPULAR]
-        others = np.where(types.allowed[types.codes[sources]][:, types.codes[popular]], popular, -1)
-        others[others == sources[:, None]] = -1
-        others[self.around[sources][:, popular].toarray() > 0] = -1
-        return np.concatenate([nearest, others], axis=1)
+        return np.concatenate([nearest, self._popular(sources, types)], axis=1)
+
+    def _popular(self, sources: Positions, types: LinkTypes) -> Positions:
+        """Return (S, POPULAR) the nodes with the most edges among those that `types` allows, -1 for known edges."""
+        found = np.full((len(sources), POPULAR), -1, np.int64)
+        by_degree, codes = np.argsort(-self.degrees, kind="stable"), types.codes[sources]
+        for code in np.unique(codes).tolist():
+            rows = np.flatnonzero(codes == code)
+            popular = by_degree[types.allowed[code][types.codes[by_degree]]][:POPULAR]
+            known = self.around[sources[rows]][:, popular].toarray() > 0
+            found[rows, : len(popular)] = np.where(known | (popular == sources[rows, None]), -1, popular)
+        return found
 
     def of_candidates(self, sources: Positions, targets: Positions) -> Features:
         """Return (S, C, F) features of sources (S,) with targets (S, C); those of targets that are -1 mean nothing."""

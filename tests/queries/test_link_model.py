@@ -1,0 +1,290 @@
+"""The link model beside formulas, planted probabilities and planted graphs."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from glace.errors import FormatError, InputError
+from glace.gaussian.embedding import Embedding, PlattScaling
+from glace.graph.arrays import from_arrays
+from glace.graph.split import hold_out
+from glace.ids import NodeIds
+from glace.queries import link_model
+from glace.queries.link_model import (
+    LARGEST,
+    POPULARITY,
+    LinkModel,
+    RankingScores,
+    Sample,
+    draw_sample,
+    fit_link_model,
+    log_density,
+    missing_edges,
+    popularity_model,
+    ranking_scores,
+    transformed,
+)
+from glace.queries.pair_features import PairFeatures
+
+
+def sample_of(source, truth, features=None, weight=None, recall=1.0):
+    rows = len(source)
+    features = np.zeros((rows, 3)) if features is None else features
+    weight = np.ones(rows) if weight is None else weight
+    return Sample(np.asarray(source), features, np.asarray(truth, bool), weight, np.arange(rows) % 2, recall, 2)
+
+
+def model_with(knots, reference_edges=100):
+    """A model whose score is its only feature."""
+    one, zero = np.ones(1), np.zeros(1)
+    return LinkModel(("a",), zero, zero, one, one, np.zeros((1, 1)), knots, reference_edges)
+
+
+def of_communities(nodes=200, directed=False, random_state=0):
+    """Ten communities of 20 and some popular nodes: common neighbours and degrees tell who is joined."""
+    rng = np.random.default_rng(random_state)
+    appeal = rng.pareto(2, nodes) + 0.5
+    same = np.arange(nodes)[:, None] % 10 == np.arange(nodes) % 10
+    rate = np.minimum(np.outer(appeal, appeal) * np.where(same, 0.25, 0.004), 1)
+    drawn = np.triu(rng.random((nodes, nodes)) < rate, 1)
+    return from_arrays(np.argwhere(drawn), np.ones((nodes, 1), np.float32), directed=directed)
+
+
+def noise(nodes=200, random_state=1):
+    """Gaussians that know nothing."""
+    rng = np.random.default_rng(random_state)
+    mean = rng.normal(size=(nodes, 4)).astype(np.float32)
+    return Embedding(NodeIds.numbered(nodes), mean, np.ones_like(mean), "symmetric_kl", PlattScaling(2.0, 1.0))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["undirected", "directed"])
+def split(request):
+    return hold_out(of_communities(directed=request.param), 0.1, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def pairs(split):
+    return PairFeatures(noise(), split[0])
+
+
+@pytest.fixture(scope="module")
+def learned(pairs, split):
+    found = fit_link_model(pairs, split[1].edges, np.random.default_rng(0))
+    assert found is not None
+    return found
+
+
+def test_features_enter_as_standardized_logarithms():
+    features = np.array([[2.0, 3.0, 1e9], [-5.0, -1.0, 0.0]])
+    offsets, center, scale = np.array([0, 0.5, 2.0]), np.array([1.0, 0, 0]), np.array([2.0, 1, 0.1])
+    expected = [[0.5, np.log(3.5), LARGEST], [-3, np.log(0.5), LARGEST]]
+    np.testing.assert_allclose(transformed(features, offsets, center, scale), expected)
+
+
+def test_scores_are_linear_and_quadratic_in_the_features():
+    rng = np.random.default_rng(0)
+    linear, quadratic = rng.normal(size=3), rng.normal(size=(3, 3))
+    plain = LinkModel(("a", "b", "c"), np.zeros(3), np.zeros(3), np.ones(3), linear, quadratic, np.zeros((2, 2)), 1)
+    features = rng.normal(size=(2, 5, 3)).clip(-LARGEST, LARGEST)
+    expected = [[linear @ x + x @ quadratic @ x for x in row] for row in features]
+    np.testing.assert_allclose(plain.scores(features), expected)
+
+
+def test_ranking_beside_counting():
+    rng = np.random.default_rng(0)
+    source = rng.permutation(np.repeat(np.arange(12), 25))
+    scores = rng.integers(0, 9, len(source)).astype(float)
+    truth = rng.random(len(source)) < 0.1
+    ranks = []
+    for row in np.flatnonzero(truth):
+        own = scores[source == source[row]]
+        ranks.append((own > scores[row]).sum() + ((own == scores[row]).sum() + 1) / 2)
+    expected = RankingScores(0.8 * np.mean(1 / np.array(ranks)), 0.8 * np.mean(np.array(ranks) <= 10))
+    assert ranking_scores(scores, sample_of(source, truth, recall=0.8)) == pytest.approx(expected)
+
+
+def test_stated_probabilities_are_the_shares_that_are_found():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(-4, 2, size=40_000)
+    truth = rng.random(40_000) < expit(scores - 1)
+    knots = link_model._calibration(scores, sample_of(np.zeros(40_000, int), truth))
+    said = model_with(knots).probabilities(scores, 100)
+    for low, high in ((0.0, 0.01), (0.01, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 1.0)):
+        inside = (said >= low) & (said < high)
+        assert inside.sum() > 100
+        assert said[inside].mean() == pytest.approx(truth[inside].mean(), rel=0.15)
+    fresh = rng.normal(-4, 2, size=40_000)
+    found = rng.random(40_000) < expit(fresh - 1)
+    assert model_with(knots).probabilities(fresh, 100).sum() == pytest.approx(found.sum(), rel=0.1)
+
+
+@pytest.mark.parametrize("edges", [30, 39, 400, 405])
+def test_one_edge_at_the_top_is_not_certainty(edges):
+    # Scores say nothing; the highest is that of an edge.
+    truth = np.zeros(4 * edges, bool)
+    truth[3::4] = True
+    knots = link_model._calibration(np.arange(4 * edges, dtype=float), sample_of(np.zeros(4 * edges, int), truth))
+    assert expit(knots[1]).max() < 0.4
+    assert expit(knots[1]).min() > 0.15
+
+
+def test_weights_count_as_repeated_rows():
+    rng = np.random.default_rng(0)
+    scores, truth = rng.normal(size=3000), rng.random(3000) < 0.2
+    sample = sample_of(np.zeros(3000, int), truth, weight=np.where(truth, 1.0, 50.0))
+    said = model_with(link_model._calibration(scores, sample)).probabilities(scores, 100)
+    assert said.mean() == pytest.approx(truth.sum() / (truth.sum() + 50 * (~truth).sum()), rel=0.1)
+    unused = sample._replace(weight=np.where(truth | (np.arange(3000) % 2 == 0), 1.0, 0.0))
+    half = model_with(link_model._calibration(scores, unused)).probabilities(scores, 100)
+    assert half.mean() == pytest.approx(1 / 3, rel=0.1)
+
+
+def test_the_number_of_missing_edges_multiplies_the_odds():
+    calibrated = model_with(np.array([[-1.0, 0, 2], [-3, -1, 1]]), reference_edges=50)
+    scores = np.array([-4.0, -1, 0.5, 2, 9])
+    base, more = calibrated.probabilities(scores, 50), calibrated.probabilities(scores, 150)
+    np.testing.assert_allclose(logit(base), [-6, -3, -0.5, 1, 1])
+    np.testing.assert_allclose(more / (1 - more), 3 * base / (1 - base))
+
+
+def test_missing_edges_are_a_fraction_of_all_edges():
+    assert missing_edges(90, 0.1) == pytest.approx(10)
+    for wrong in (0.0, 1.0, -0.1, 1.5, np.nan):
+        with pytest.raises(InputError, match=f"missing_edge_fraction must be above 0 and below 1, not {wrong}"):
+            missing_edges(90, wrong)
+
+
+def test_density_is_the_share_of_all_pairs():
+    edges = np.array([[0, 1], [1, 2]])
+    for directed, count in ((False, 6), (True, 12)):
+        graph = from_arrays(edges, np.ones((4, 1), np.float32), directed=directed)
+        assert log_density(graph, 3) == pytest.approx(np.log(3 / count))
+
+
+def test_the_file_has_the_same_bits(learned):
+    again = LinkModel.from_parts(learned.to_json(), learned.to_arrays())
+    for each in fields(learned):
+        np.testing.assert_array_equal(getattr(again, each.name), getattr(learned, each.name))
+    assert again.learned
+    assert isinstance(again.validation, RankingScores)
+
+
+def test_parts_that_do_not_fit_are_refused(learned):
+    values, arrays = learned.to_json(), learned.to_arrays()
+    wrong = [
+        (values, {**arrays, "linear": arrays["linear"][1:]}),
+        (values, {**arrays, "quadratic": arrays["linear"]}),
+        (values, {**arrays, "knots": arrays["knots"][:1]}),
+        (values, {**arrays, "scale": np.full_like(arrays["scale"], np.nan)}),
+        ({**values, "names": ["logit"]}, arrays),
+        ({**values, "reference_edges": 0}, arrays),
+    ]
+    for changed, parts in wrong:
+        with pytest.raises(FormatError, match="the weights of the link model do not fit its features"):
+            LinkModel.from_parts(changed, parts)
+
+
+def test_without_validation_edges_it_is_the_logit_and_popularity(pairs):
+    found = popularity_model(pairs)
+    assert not found.learned
+    some = np.random.default_rng(0).integers(0, 200, (50, 2))
+    features = pairs.of_pairs(some[some[:, 0] != some[:, 1]])
+    degrees = features[:, 1 : 3 if pairs.graph.directed else 2].sum(axis=1)
+    score = features[:, 0] + POPULARITY * (degrees - 2 * np.log1p(pairs.degrees).mean())
+    np.testing.assert_allclose(found.scores(features), score, rtol=1e-9)
+    # With as many missing edges as there are edges, even odds among edges and as many non-edges are the density.
+    edges = pairs.graph.num_edges
+    middle = np.abs(score) < 8
+    said = found.probabilities(found.scores(features), edges)[middle]
+    np.testing.assert_allclose(logit(said), score[middle] + log_density(pairs.graph, edges))
+
+
+def test_it_finds_held_out_edges_where_the_gaussians_know_nothing(learned, pairs, split):
+    assert learned.validation.mrr > 2 * learned.gaussian_validation.mrr
+    assert learned.validation.hits_at_10 > 2 * learned.gaussian_validation.hits_at_10
+    assert 0.5 < learned.candidate_recall <= 1
+    assert learned.reference_edges == len(split[1].edges)
+    assert learned.names == pairs.names
+    # What it says of all candidates is how many of them are held-out edges.
+    nodes = np.arange(200)
+    targets = pairs.candidates(nodes)
+    said = learned.probabilities(learned.scores(pairs.of_candidates(nodes, targets)), len(split[1].edges))
+    edges = split[1].edges if split[0].directed else np.concatenate([split[1].edges, split[1].edges[:, ::-1]])
+    assert said[targets >= 0].sum() == pytest.approx(learned.candidate_recall * len(edges), rel=0.1)
+
+
+def test_it_is_left_out_where_the_gaussians_are_better():
+    """A held-out edge joins twins, who are alike and have nothing else in common."""
+    nodes = 120
+    mean = np.random.default_rng(0).normal(size=(nodes // 2, 4)).repeat(2, axis=0).astype(np.float32)
+    twins = Embedding(NodeIds.numbered(nodes), mean, np.ones_like(mean), "symmetric_kl", PlattScaling(2.0, 1.0))
+    drawn = np.argwhere(np.triu(np.random.default_rng(1).random((nodes, nodes)) < 0.05, 1))
+    drawn = drawn[(drawn[:, 0] // 2) != (drawn[:, 1] // 2)]
+    graph = from_arrays(drawn, np.ones((nodes, 1), np.float32), ids=list(range(nodes)))
+    held_out = np.arange(nodes).reshape(-1, 2)
+    assert fit_link_model(PairFeatures(twins, graph), held_out, np.random.default_rng(0)) is None
+
+
+def test_few_held_out_edges_teach_nothing(pairs, split):
+    found = fit_link_model(pairs, split[1].edges[:5], np.random.default_rng(0))
+    fixed = popularity_model(pairs)
+    assert found is not None
+    assert not found.learned
+    np.testing.assert_array_equal(found.linear, fixed.linear)
+
+
+def test_a_sample_stands_for_all_candidates(pairs, split, monkeypatch):
+    edges = split[1].edges
+    whole = draw_sample(pairs, edges, np.random.default_rng(0))
+    monkeypatch.setattr(link_model, "SAMPLED_NODES", 80)
+    part = draw_sample(pairs, edges, np.random.default_rng(0))
+    assert (whole.weight == 1).all(), "all nodes are drawn"
+    assert part.weight[~part.truth].sum() == pytest.approx(whole.weight[~whole.truth].sum(), rel=0.15)
+    assert (part.weight[part.truth] == 1).all()
+    assert part.truth.sum() == whole.truth.sum(), "all held-out edges are there"
+    ends = edges if pairs.graph.directed else np.concatenate([edges, edges[:, ::-1]])
+    assert whole.recall == pytest.approx(whole.truth.sum() / len(ends))
+
+
+def test_both_directions_of_an_edge_are_in_one_fold(pairs, split):
+    edges = split[1].edges
+    seen = {}
+
+    def recorded(sources):
+        seen["sources"], seen["targets"] = sources, targets_of(sources)
+        return seen["targets"]
+
+    targets_of = pairs.candidates
+    watched = PairFeatures(pairs.embedding, pairs.graph)
+    watched.candidates = recorded  # type: ignore[method-assign, assignment]
+    sample = draw_sample(watched, edges, np.random.default_rng(0))
+    target = seen["targets"][seen["targets"] >= 0]
+    fold: dict[tuple[int, ...], set[int]] = {}
+    for row in np.flatnonzero(sample.truth):
+        fold.setdefault(tuple(sorted((sample.source[row], target[row]))), set()).add(int(sample.fold[row]))
+    assert all(len(each) == 1 for each in fold.values())
+    assert set.union(*fold.values()) == {0, 1}
+    if not pairs.graph.directed:
+        assert sample.truth.sum() > len(fold), "most are found from both ends"
+
+
+def test_a_fold_is_scored_by_a_fit_to_the_other(pairs, split):
+    sample = draw_sample(pairs, split[1].edges, np.random.default_rng(0))
+    scores = link_model._cross_validated(sample)
+    first = sample.fold == 0
+    # Truth and features of the first fold may not change its own scores.
+    flipped = sample._replace(truth=np.where(first, ~sample.truth, sample.truth))
+    other = link_model._cross_validated(flipped)
+    np.testing.assert_array_equal(other[first], scores[first])
+    assert not np.allclose(other[~first], scores[~first])
+
+
+def test_the_same_draw_has_the_same_bits(learned, pairs, split):
+    again = fit_link_model(pairs, split[1].edges, np.random.default_rng(0))
+    assert again is not None
+    for name, array in learned.to_arrays().items():
+        np.testing.assert_array_equal(again.to_arrays()[name], array)
+    assert again.to_json() == learned.to_json()
+    assert replace(again, validation=None).learned is False

@@ -1,0 +1,166 @@
+"""Features of pairs beside dense matrices; candidates of nodes that walks do not reach."""
+
+import numpy as np
+import pytest
+
+from glace.gaussian.embedding import Embedding, PlattScaling
+from glace.graph.arrays import from_arrays
+from glace.ids import NodeIds
+from glace.queries import pair_features
+from glace.queries.pair_features import DIRECTED, POPULAR, SYMMETRIC, WALK_K, PairFeatures
+
+NODES = 12
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """No walk is cut off."""
+    monkeypatch.setattr(pair_features, "SMALLEST", (0.0, 0.0))
+
+
+def embedding(count=NODES, measure="symmetric_kl", random_state=0):
+    rng = np.random.default_rng(random_state)
+    mean, variance = rng.normal(size=(count, 3)), np.exp(rng.normal(size=(count, 3)))
+    scaling = PlattScaling(1.5, 0.4)
+    return Embedding(NodeIds.numbered(count), mean.astype(np.float32), variance.astype(np.float32), measure, scaling)
+
+
+def graph(directed=False, random_state=0, count=NODES, density=0.3, types=None):
+    """A random graph without reciprocal edges."""
+    drawn = np.triu(np.random.default_rng(random_state).random((count, count)) < density, 1)
+    pairs = np.argwhere(drawn)
+    flipped = np.random.default_rng(random_state).random(len(pairs)) < 0.5
+    pairs[flipped] = pairs[flipped, ::-1]
+    return from_arrays(pairs, np.ones((count, 1), np.float32), directed=directed, node_types=types)
+
+
+def without(graph, pair):
+    edges = graph.edges()
+    kept = (edges != pair).any(axis=1) & (graph.directed | (edges != pair[::-1]).any(axis=1))
+    return graph.with_edges(edges[kept], np.ones(kept.sum()))
+
+
+def walked(matrix):
+    """(n, m) rows and columns divided by the roots of their sums."""
+    rows, columns = (np.sqrt(np.maximum(matrix.sum(axis=axis), 1)) for axis in (1, 0))
+    return matrix / rows[:, None] / columns
+
+
+def brute(nodes, graph):
+    """(n, n, F) features of all pairs by dense matrices, the edge of the pair included."""
+    forth = (graph.adjacency.toarray() > 0).astype(float)
+    around = (graph.neighborhoods().toarray() > 0).astype(float)
+    every = np.indices(forth.shape).reshape(2, -1).T
+    logit = 0.4 * (1.5 - nodes.dissimilarities_at(every).reshape(forth.shape))
+    widths = around.sum(axis=1)
+    common = around @ np.diag(1 / np.log1p(np.maximum(widths, 1))) @ around
+    step = walked(around)
+    steps = [common, step @ step, step @ step @ step, step @ step @ step @ step]
+    if not graph.directed:
+        return np.stack([logit, np.log1p(widths)[:, None] + np.log1p(widths), *steps], axis=-1)
+    out, into = np.broadcast_arrays(np.log1p(forth.sum(axis=1))[:, None], np.log1p(forth.sum(axis=0)))
+    alternating = walked(forth) @ walked(forth).T @ walked(forth)
+    return np.stack([logit, out, into, *steps, alternating], axis=-1)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_features_of_pairs_are_those_of_the_graph_without_their_edge(exact, directed):
+    nodes, whole = embedding(measure="kl" if directed else "symmetric_kl"), graph(directed)
+    pairs = np.array([(a, b) for a in range(NODES) for b in range(NODES) if a != b])
+    # A pair v, u of a directed graph with the edge u -> v has no walk along that edge either.
+    pairs = pairs[~whole.has_edges(pairs[:, ::-1])] if directed else pairs
+    features = PairFeatures(nodes, whole)
+    found = features.of_pairs(pairs)
+    expected = [brute(nodes, without(whole, pair))[tuple(pair)] for pair in pairs]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-12)
+    assert features.names == (DIRECTED if directed else SYMMETRIC)
+    assert found.shape[1] == len(features.names)
+    joined = whole.has_edges(pairs)
+    assert 0 < joined.sum() < len(pairs)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_features_of_candidates(exact, directed):
+    nodes, whole = embedding(measure="kl" if directed else "symmetric_kl"), graph(directed)
+    sources = np.array([3, 0, 7])
+    targets = np.array([[1, 4, 11], [5, -1, 2], [0, 1, -1]])
+    features = PairFeatures(nodes, whole)
+    found = features.of_candidates(sources, targets)
+    expected = brute(nodes, whole)[sources[:, None], targets]
+    np.testing.assert_allclose(found[targets >= 0], expected[targets >= 0], rtol=1e-4, atol=1e-5)
+    free = (targets >= 0) & ~whole.neighborhoods().toarray().astype(bool)[sources[:, None], targets]
+    pairs = np.column_stack([np.repeat(sources, 3), targets.ravel()])[free.ravel()]
+    np.testing.assert_allclose(found[free], features.of_pairs(pairs), rtol=1e-4, atol=1e-5)
+
+
+def test_large_and_undefined_logits_are_clipped():
+    nodes = embedding()
+    far = Embedding(nodes.ids, nodes.mean * 1e15, nodes.variance, "symmetric_kl", nodes.platt_scaling)
+    features = PairFeatures(far, graph())
+    assert features.of_pairs(np.array([[0, 1], [2, 2]]))[:, 0] == pytest.approx([-30, 0.6])
+    assert np.isfinite(features.of_candidates(np.arange(2), np.array([[3], [4]]))).all()
+
+
+def test_candidates_are_no_neighbours_in_either_direction():
+    whole = graph(directed=True, count=60, density=0.06)
+    found = PairFeatures(embedding(60, "kl"), whole).candidates(np.arange(60))
+    around = whole.neighborhoods().toarray() > 0
+    for source in range(60):
+        own = found[source][found[source] >= 0]
+        assert len(own) == len(np.unique(own)) > 0
+        assert source not in own
+        assert not around[source, own].any()
+
+
+def test_a_node_without_edges_gets_the_nearest_gaussians_and_the_most_popular_nodes():
+    count = 150
+    edges = np.array([[0, node] for node in range(1, 90)] + [[node, node + 1] for node in range(1, 140)])
+    whole, nodes = from_arrays(edges, np.ones((count, 1), np.float32)), embedding(count)
+    features = PairFeatures(nodes, whole)
+    lonely, linked = 149, 50
+    found = features.candidates(np.array([linked, lonely]))
+    own = found[1][found[1] >= 0]
+    assert len(own) == len(np.unique(own))
+    nearest = nodes.nearest_to(nodes.take(np.array([lonely])), WALK_K, exclude=[[lonely]])[0][0]
+    popular = np.argsort(-features.degrees, kind="stable")[:POPULAR]
+    assert set(own) == {*nearest, *popular}
+    assert 0 in own
+    assert {linked - 2, linked + 2} <= set(found[0]), "a common neighbour with few edges says most"
+    assert not set(found[0]) & {linked - 1, linked, linked + 1, 0}
+
+
+def test_popular_nodes_are_of_a_type_that_an_edge_may_lead_to():
+    # Three users have most edges; the items of a new user must not be taken from the 20 nodes with the most edges.
+    users, items = 40, 200
+    rng = np.random.default_rng(0)
+    rows = [(user, users + item) for user in range(users - 1) for item in rng.choice(items, 15, replace=False)]
+    types = ["user"] * users + ["item"] * items
+    whole = from_arrays(np.array(rows), np.ones((users + items, 1), np.float32), node_types=types)
+    features = PairFeatures(embedding(users + items), whole)
+    by_degree = np.argsort(-features.degrees, kind="stable")
+    assert (by_degree[:POPULAR] < users).all()
+    found = features.candidates(np.array([users - 1]))[0]
+    found = found[found >= 0]
+    assert (found >= users).all()
+    assert set(by_degree[by_degree >= users][:POPULAR]) <= set(found)
+    every = features.candidates(np.arange(users + items))
+    assert ((every[:users] >= users) | (every[:users] == -1)).all()
+    assert (every[users:] < users).all()
+
+
+def test_walks_of_dense_graphs_are_not_all_cut_off():
+    dense, sparse = graph(count=200, density=0.4), graph(count=200, density=0.02)
+    assert PairFeatures(embedding(200), sparse).smallest == max(pair_features.SMALLEST)
+    features = PairFeatures(embedding(200), dense)
+    pairs = np.random.default_rng(0).integers(0, 200, (100, 2))
+    assert (features.of_pairs(pairs[pairs[:, 0] != pairs[:, 1]])[:, 3:] > 0).all()
+    found = features.candidates(np.arange(200))
+    assert ((found >= 0).sum(axis=1) >= WALK_K).all()
+
+
+def test_weights_of_edges_do_not_count():
+    whole = graph()
+    weighted = whole.with_edges(whole.edges(), np.linspace(1, 9, whole.num_edges))
+    pairs = np.array([[0, 5], [3, 8]])
+    one, other = (PairFeatures(embedding(), each).of_pairs(pairs) for each in (whole, weighted))
+    np.testing.assert_array_equal(one, other)
