@@ -31,6 +31,44 @@ assert "torch" in sys.modules
 """
 
 
+def test_the_link_model_is_saved_with_the_model(fitted, planted, tmp_path):
+    model = fitted.model_
+    assert model.link_model is not None
+    model.save(tmp_path / "m.glace")
+    again = glace.load(tmp_path / "m.glace")
+    assert again.link_model is not None
+    assert again.link_model.to_json() == model.link_model.to_json()
+    for name, array in model.link_model.to_arrays().items():
+        np.testing.assert_array_equal(again.link_model.to_arrays()[name], array)
+    node = planted.ids[3]
+    assert again.links(k=20, why=True).rows() == model.links(k=20, why=True).rows()
+    assert again.links(node, 5).rows() == model.links(node, 5).rows()
+    assert again.missing_edge_fraction == model.missing_edge_fraction
+
+
+def test_links_and_scores_say_the_same_of_a_pair(fitted, planted):
+    model, node = fitted.model_, planted.ids[7]
+    found = model.links(node, 10, missing_edge_fraction=0.2)
+    scored = model.score_pairs([(node, other) for other in found.target], missing_edge_fraction=0.2)
+    np.testing.assert_array_equal(scored.probability, found.probability)
+    assert not scored.known.any()
+    assert (np.diff(found.probability) <= 0).all()
+    plain = model.links(node, 10, by="gaussian")
+    assert (np.diff(plain.dissimilarity) >= 0).all()
+
+
+def test_options_of_links_that_make_no_sense(fitted):
+    model = fitted.model_
+    with pytest.raises(InputError, match="by must be 'model' or 'gaussian', not 'edge'"):
+        model.links(by="edge")
+    with pytest.raises(InputError, match="missing_edge_fraction must be above 0 and below 1, not 0"):
+        model.links(missing_edge_fraction=0)
+    with pytest.raises(InputError, match="missing_edge_fraction must be above 0 and below 1, not 2"):
+        model.score_pairs([], missing_edge_fraction=2)
+    with pytest.raises(InputError, match="approximate the link model needs no index; leave it out, or rank by"):
+        model.links(approximate=True)
+
+
 def test_questions_about_known_nodes_do_not_import_torch(fitted, tmp_path):
     path = tmp_path / "m.glace"
     fitted.save(path)

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from glace.errors import FormatError, InputError
 from glace.gaussian.embedding import Embedding, PlattScaling
@@ -14,6 +14,7 @@ from glace.ids import NodeIds
 from glace.queries import link_model
 from glace.queries.link_model import (
     LARGEST,
+    LARGEST_PROBABILITY,
     POPULARITY,
     LinkModel,
     RankingScores,
@@ -105,19 +106,25 @@ def test_ranking_beside_counting():
     assert ranking_scores(scores, sample_of(source, truth, recall=0.8)) == pytest.approx(expected)
 
 
+def rates(knots, scores):
+    """The share of held-out edges among all rows at these scores."""
+    return expit(np.interp(scores, *knots))
+
+
 def test_stated_probabilities_are_the_shares_that_are_found():
     rng = np.random.default_rng(0)
-    scores = rng.normal(-4, 2, size=40_000)
-    truth = rng.random(40_000) < expit(scores - 1)
-    knots = link_model._calibration(scores, sample_of(np.zeros(40_000, int), truth))
-    said = model_with(knots).probabilities(scores, 100)
+    scores = rng.normal(-4, 2, size=200_000)
+    edge = rng.random(200_000) < expit(scores - 1)
+    # A third of the edges is held out, two thirds are missing without anybody's knowing.
+    held_out = edge & (rng.random(200_000) < 1 / 3)
+    knots = link_model._calibration(scores, sample_of(np.zeros(200_000, int), held_out))
+    said = model_with(knots).probabilities(scores[~held_out], 200)
+    found = edge[~held_out]
     for low, high in ((0.0, 0.01), (0.01, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 1.0)):
         inside = (said >= low) & (said < high)
         assert inside.sum() > 100
-        assert said[inside].mean() == pytest.approx(truth[inside].mean(), rel=0.15)
-    fresh = rng.normal(-4, 2, size=40_000)
-    found = rng.random(40_000) < expit(fresh - 1)
-    assert model_with(knots).probabilities(fresh, 100).sum() == pytest.approx(found.sum(), rel=0.1)
+        assert said[inside].mean() == pytest.approx(found[inside].mean(), rel=0.2)
+    assert said.sum() == pytest.approx(found.sum(), rel=0.1)
 
 
 @pytest.mark.parametrize("edges", [30, 39, 400, 405])
@@ -126,6 +133,7 @@ def test_one_edge_at_the_top_is_not_certainty(edges):
     truth = np.zeros(4 * edges, bool)
     truth[3::4] = True
     knots = link_model._calibration(np.arange(4 * edges, dtype=float), sample_of(np.zeros(4 * edges, int), truth))
+    assert (np.diff(knots) >= 0).all()
     assert expit(knots[1]).max() < 0.4
     assert expit(knots[1]).min() > 0.15
 
@@ -134,19 +142,19 @@ def test_weights_count_as_repeated_rows():
     rng = np.random.default_rng(0)
     scores, truth = rng.normal(size=3000), rng.random(3000) < 0.2
     sample = sample_of(np.zeros(3000, int), truth, weight=np.where(truth, 1.0, 50.0))
-    said = model_with(link_model._calibration(scores, sample)).probabilities(scores, 100)
-    assert said.mean() == pytest.approx(truth.sum() / (truth.sum() + 50 * (~truth).sum()), rel=0.1)
+    expected = truth.sum() / (truth.sum() + 50 * (~truth).sum())
+    assert rates(link_model._calibration(scores, sample), scores).mean() == pytest.approx(expected, rel=0.15)
     unused = sample._replace(weight=np.where(truth | (np.arange(3000) % 2 == 0), 1.0, 0.0))
-    half = model_with(link_model._calibration(scores, unused)).probabilities(scores, 100)
-    assert half.mean() == pytest.approx(1 / 3, rel=0.1)
+    assert rates(link_model._calibration(scores, unused), scores).mean() == pytest.approx(1 / 3, rel=0.1)
 
 
-def test_the_number_of_missing_edges_multiplies_the_odds():
-    calibrated = model_with(np.array([[-1.0, 0, 2], [-3, -1, 1]]), reference_edges=50)
-    scores = np.array([-4.0, -1, 0.5, 2, 9])
-    base, more = calibrated.probabilities(scores, 50), calibrated.probabilities(scores, 150)
-    np.testing.assert_allclose(logit(base), [-6, -3, -0.5, 1, 1])
-    np.testing.assert_allclose(more / (1 - more), 3 * base / (1 - base))
+def test_probabilities_are_proportional_to_the_number_of_missing_edges():
+    calibrated = model_with(np.array([[-1.0, 0, 2], [-3, -2, -1]]), reference_edges=50)
+    scores = np.array([-4.0, -1, 1, 2, 9])
+    base = calibrated.probabilities(scores, 50)
+    np.testing.assert_allclose(np.log(base), [-6, -3, -1.5, -1, -1])
+    np.testing.assert_allclose(calibrated.probabilities(scores, 100), 2 * base)
+    assert calibrated.probabilities(scores, 500).max() == LARGEST_PROBABILITY
 
 
 def test_missing_edges_are_a_fraction_of_all_edges():
@@ -196,9 +204,9 @@ def test_without_validation_edges_it_is_the_logit_and_popularity(pairs):
     np.testing.assert_allclose(found.scores(features), score, rtol=1e-9)
     # With as many missing edges as there are edges, even odds among edges and as many non-edges are the density.
     edges = pairs.graph.num_edges
-    middle = np.abs(score) < 8
-    said = found.probabilities(found.scores(features), edges)[middle]
-    np.testing.assert_allclose(logit(said), score[middle] + log_density(pairs.graph, edges))
+    said = found.probabilities(found.scores(features), edges)
+    expected = np.exp(np.minimum(score, 8) + log_density(pairs.graph, edges))
+    np.testing.assert_allclose(said, np.minimum(expected, LARGEST_PROBABILITY))
 
 
 def test_it_finds_held_out_edges_where_the_gaussians_know_nothing(learned, pairs, split):
@@ -207,12 +215,10 @@ def test_it_finds_held_out_edges_where_the_gaussians_know_nothing(learned, pairs
     assert 0.5 < learned.candidate_recall <= 1
     assert learned.reference_edges == len(split[1].edges)
     assert learned.names == pairs.names
-    # What it says of all candidates is how many of them are held-out edges.
-    nodes = np.arange(200)
-    targets = pairs.candidates(nodes)
-    said = learned.probabilities(learned.scores(pairs.of_candidates(nodes, targets)), len(split[1].edges))
-    edges = split[1].edges if split[0].directed else np.concatenate([split[1].edges, split[1].edges[:, ::-1]])
-    assert said[targets >= 0].sum() == pytest.approx(learned.candidate_recall * len(edges), rel=0.1)
+    # If as many edges are missing as were held out, they are as many of the other candidates.
+    sample = draw_sample(pairs, split[1].edges, np.random.default_rng(0))
+    said = learned.probabilities(learned.scores(sample.features[~sample.truth]), len(split[1].edges))
+    assert said.sum() == pytest.approx(sample.truth.sum(), rel=0.25)
 
 
 def test_it_is_left_out_where_the_gaussians_are_better():

@@ -153,7 +153,7 @@ def test_walks_of_dense_graphs_are_not_all_cut_off():
     assert PairFeatures(embedding(200), sparse).smallest == max(pair_features.SMALLEST)
     features = PairFeatures(embedding(200), dense)
     pairs = np.random.default_rng(0).integers(0, 200, (100, 2))
-    assert (features.of_pairs(pairs[pairs[:, 0] != pairs[:, 1]])[:, 3:] > 0).all()
+    assert (features.of_pairs(pairs[pairs[:, 0] != pairs[:, 1]])[:, 3:5] > 0).all()
     found = features.candidates(np.arange(200))
     assert ((found >= 0).sum(axis=1) >= WALK_K).all()
 

@@ -339,6 +339,7 @@ def _calibration(scores: Values, sample: Sample) -> Values:
     The log-odds are piecewise linear in the score, with bends at quantiles of the scores of held-out edges. A straight
     line (Platt scaling) would be ruled by the many candidates at the bottom and be too sure of the few at the top.
     """
+    from sklearn.isotonic import isotonic_regression
     from sklearn.linear_model import LogisticRegression
 
     used = sample.weight > 0
@@ -348,7 +349,9 @@ def _calibration(scores: Values, sample: Sample) -> Values:
     fit.fit(_hinges(values, bends), truth, weight)
     # Above nearly all held-out edges nothing was measured: there the log-odds stay as they are.
     knots = np.array([values.min(), *bends, np.quantile(values[truth], HIGHEST)])
-    return np.array([knots, np.maximum.accumulate(fit.decision_function(_hinges(knots, bends)))])
+    # Hardly any pair is at the lowest score: where the line falls from there, it must not lift all others.
+    reliable = np.array([1e-3, *np.ones(len(bends) + 1)])
+    return np.array([knots, isotonic_regression(fit.decision_function(_hinges(knots, bends)), sample_weight=reliable)])
 
 
 def _hinges(values: Values, bends: Values) -> Values:
