@@ -65,7 +65,9 @@ def test_options_of_links_that_make_no_sense(fitted):
         model.links(missing_edge_fraction=0)
     with pytest.raises(InputError, match="missing_edge_fraction must be above 0 and below 1, not 2"):
         model.score_pairs([], missing_edge_fraction=2)
-    with pytest.raises(InputError, match="approximate the link model needs no index; leave it out, or rank by"):
+    with pytest.raises(
+        InputError, match="approximate does not apply to the link model, which needs no index; leave it out"
+    ):
         model.links(approximate=True)
 
 
@@ -137,7 +139,7 @@ def test_pairs_are_scored_as_if_their_edge_were_missing(fitted, planted):
     assert scores.known.all()
     random = fitted.model_.score_positions(others)
     assert not random.known.all()
-    assert np.median(scores.probability) > 20 * np.median(random.probability)
+    assert np.median(scores.probability) > 5 * np.median(random.probability)
     assert np.mean(scores.probability) < 0.5, "few pairs are missing edges"
 
 
