@@ -72,7 +72,7 @@ def main(
 ) -> None:
     """Rank hidden edges by each method, and draw the tables."""
     report = Report("ranking", results, {"option": option})
-    known = {} if option else earlier(results / "ranking.jsonl", set(names(again)))
+    known = {} if option else earlier(results / "ranking.jsonl", names(graphs), set(names(again)))
     units = [
         Unit(graph, seed, method, option, None if data_dir is None else str(data_dir.absolute()))
         for graph in names(graphs)
@@ -123,12 +123,17 @@ def check(units: Sequence[Unit]) -> None:
                 raise typer.BadParameter(f"there is no {kind} {name!r}; choose from {', '.join(known[kind])}")
 
 
-def earlier(path: Path, again: set[str]) -> dict[tuple[str, int, str], Found]:
-    """Read the last record of each measurement with default options that succeeded or took too long."""
+def earlier(path: Path, graphs: Sequence[str], again: set[str]) -> dict[tuple[str, int, str], Found]:
+    """Read the last record of each measurement with default options that succeeded or took too long.
+
+    Those of graphs that are made here do not count if the graph is made in another way now.
+    """
     found: dict[tuple[str, int, str], Found] = {}
+    made = {graph: MADE[graph]().fingerprint() for graph in graphs if graph in MADE and path.exists()}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         record = json.loads(line)
         final = record["failed"] is None or record["failed"].startswith(GAVE_UP)
+        final &= record.get("data") == made.get(record["graph"], record.get("data"))
         if final and not record["provenance"]["option"] and record["method"] not in again:
             found[record["graph"], record["random_state"], record["method"]] = record
     return found

@@ -366,6 +366,9 @@ def test_ranking_goes_on_where_it_stopped(tmp_path, here, small_graphs, monkeypa
     monkeypatch.setattr(ranking, "in_child", here)
     ranking.main(methods="degree,3-paths", again="degree", **wanted)
     assert [each["method"] for each in records(tmp_path, "ranking")[3:]] == ["degree", "3-paths"]
+    monkeypatch.setitem(ranking.MADE, ranking.POPULARITY, lambda: ranking_graphs.popularity_graph(300, 13))
+    ranking.main(methods="degree", again="", **wanted)
+    assert len(records(tmp_path, "ranking")) == 7, "another graph of the same name, and its best order"
     with pytest.raises(typer.BadParameter, match="there is no method 'guess'; choose from"):
         ranking.main(methods="guess", again="", **wanted)
 
