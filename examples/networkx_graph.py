@@ -14,10 +14,10 @@ model = glace.GLACE(dim=8, hidden=32, max_steps=300, validation_fraction=0).fit(
 embedding = model.embedding_
 
 for character in ("Valjean", "Cosette", "Enjolras", "Fantine"):
-    found = embedding.neighbors(character, k=4)
-    assert found.probability is not None
-    similar = [f"{other} ({chance:.2f})" for other, chance in zip(found.id, found.probability, strict=True)]
-    print(f"most similar to {character}: {', '.join(similar)}")
+    similar = embedding.neighbors(character, k=4).id
+    print(f"most similar to {character}: {', '.join(map(str, similar))}")
+    missing = model.model_.links(character, k=2, missing_edge_fraction=0.1).target
+    print(f"most likely missing edges of {character}: {', '.join(map(str, missing))}")
 
 friends = [("Enjolras", "Combeferre"), ("Enjolras", "Fantine")]
 for (one, other), distance in zip(friends, embedding.dissimilarities(friends), strict=True):

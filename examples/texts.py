@@ -24,5 +24,4 @@ assert graph.labels is not None
 for text, nearest, values in zip(texts.values(), rows, dissimilarities, strict=True):
     print(f'"{text}" is similar to')
     for row, dissimilarity in zip(nearest, values, strict=True):
-        probability = float(model.embedding_.probabilities(dissimilarity))
-        print(f"  {model.embedding_.ids[row]!s:28} {graph.labels[row]!s:10} {probability:.2f}")
+        print(f"  {model.embedding_.ids[row]!s:28} {graph.labels[row]!s:10} {dissimilarity:.2f}")
