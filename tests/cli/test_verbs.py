@@ -722,7 +722,11 @@ def test_demo(glace, folder):
     assert sorted(path.name for path in made.iterdir()) == ["map.png", "nouns.glace", "nouns.parquet"]
     for line in ("Gaussians of glace", "most similar to n:dog:", "lowest certainty:", "is similar to"):
         assert line in shown
-    assert {"auc", "ap", "attributes_auc", "attributes_ap", "seconds"} <= set(record(folder / "d.json"))
+    found = record(folder / "d.json")
+    assert {"auc", "ap", "attributes_auc", "attributes_ap", "seconds"} <= set(found)
+    right, promised = found["links_right"], found["links_promised"]
+    assert f"{right} of the " in shown
+    assert f"most probable links are held-out edges; by their probabilities it should be {promised:.0f}" in shown
 
 
 @pytest.mark.usefixtures("tiny_nouns")
