@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from glace.errors import FormatError, GlaceError, InputError
 from glace.gaussian import embedding_file
-from glace.gaussian.dissimilarity import Gaussian, named
+from glace.gaussian.dissimilarity import Gaussian, named, wide
 from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.gaussian.embedding_file import read_embedding, write_embedding
-from glace.gaussian.search import wide
 from glace.ids import NodeIds
 
 FORMATS = ["parquet", "arrow", "npz"]

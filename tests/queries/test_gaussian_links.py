@@ -10,8 +10,9 @@ from glace.errors import InputError
 from glace.gaussian.embedding import Embedding
 from glace.graph.arrays import from_arrays
 from glace.ids import NodeIds
-from glace.queries.gaussian_links import LinkTypes, likely_links, links_of
+from glace.queries.gaussian_links import likely_links, links_of
 from glace.queries.links import LinkOptions, links
+from glace.queries.pair_features import LinkTypes
 
 OPTIONS = LinkOptions(0.1)
 

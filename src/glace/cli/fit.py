@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from glace.cli.arguments import GraphSource, Json, MethodOptions, ModelOutput, Quiet, TrainingOptions, named_options
-from glace.cli.info import ranked_by
-from glace.cli.screen import Screen, check_outputs, in_bytes, in_words, training_listener, write_record
+from glace.cli.screen import Screen, check_outputs, in_bytes, in_words, ranked_by, training_listener, write_record
 from glace.config.config import STAGES, Config, RunConfig
 from glace.errors import InputError
 from glace.options import limits_of

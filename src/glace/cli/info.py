@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glace.cli.arguments import GraphSource, Json, Quiet
-from glace.cli.screen import Screen, check_outputs, write_record
+from glace.cli.screen import Screen, check_outputs, ranked_by, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,22 +60,6 @@ def model_facts(model: "FittedModel") -> dict[str, object]:
         "validation_auc": None if best is None else best.auc,
         "links": ranked_by(model),
     }
-
-
-def ranked_by(model: "FittedModel") -> str:
-    """What ranks missing edges, and how well it ranks the validation edges among the candidates of each node."""
-    from glace.config.config import METHODS
-
-    links = model.link_model
-    if links is None:
-        reason = "it ranks validation edges no better" if METHODS[model.method].link_model else f"not in {model.method}"
-        return f"ranked by the Gaussians alone; link model off ({reason})"
-    if links.validation is None or links.gaussian_validation is None:
-        return "ranked by the Gaussians and numbers of edges; too few validation edges to fit a link model"
-    own, gaussian = (
-        f"MRR {each.mrr:.3f}  Hits@10 {each.hits_at_10:.3f}" for each in (links.validation, links.gaussian_validation)
-    )
-    return f"{own}  (Gaussians alone: {gaussian})"
 
 
 def graph_facts(graph: "Graph") -> dict[str, object]:

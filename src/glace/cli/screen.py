@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
+    from glace.fitted.model import FittedModel
     from glace.fitted.state import Listener, Progress
     from glace.graph.graph import Graph
 
@@ -208,3 +209,19 @@ def _cell(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "-" if value is None else str(value)
+
+
+def ranked_by(model: "FittedModel") -> str:
+    """What ranks missing edges, and how well it ranks the validation edges among the candidates of each node."""
+    from glace.config.config import METHODS
+
+    links = model.link_model
+    if links is None:
+        reason = "it ranks validation edges no better" if METHODS[model.method].link_model else f"not in {model.method}"
+        return f"ranked by the Gaussians alone; link model off ({reason})"
+    if links.validation is None or links.gaussian_validation is None:
+        return "ranked by the Gaussians and numbers of edges; too few validation edges to fit a link model"
+    own, gaussian = (
+        f"MRR {each.mrr:.3f}  Hits@10 {each.hits_at_10:.3f}" for each in (links.validation, links.gaussian_validation)
+    )
+    return f"{own}  (Gaussians alone: {gaussian})"

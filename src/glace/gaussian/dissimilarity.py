@@ -34,6 +34,12 @@ class Gaussian:
         return Gaussian(self.mean[rows], None if self.variance is None else self.variance[rows])
 
 
+def wide(gaussian: Gaussian) -> Gaussian:
+    """The same Gaussians in float64."""
+    variance = None if gaussian.variance is None else np.asarray(gaussian.variance, dtype=np.float64)
+    return Gaussian(np.asarray(gaussian.mean, dtype=np.float64), variance)
+
+
 @dataclass(frozen=True, slots=True)
 class Roles:
     """The same nodes as source and as target of an edge: d(i, j) = scale * direct(source[i], target[j])."""

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from glace.blocks import blocks, row_blocks
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles
-from glace.gaussian.search import DIRECT, Exclusions, Positions, Targets, Values, wide
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles, wide
+from glace.gaussian.search import DIRECT, Exclusions, Positions, Targets, Values
 from glace.gaussian.tables import Column, Neighbors
 from glace.ids import NodeId, NodeIds
 

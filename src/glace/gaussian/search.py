@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from glace.blocks import blocks
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, wide
 
 BLOCK, QUERIES = 16_384, 256
 """Nodes and queries per matrix product: a block of dissimilarities takes 16 MB."""
@@ -148,12 +148,6 @@ def checked_count(k: int) -> int:
     if not isinstance(k, int | np.integer) or k < 1:
         raise InputError(f"must be a whole number of at least 1, not {k!r}", option="k")
     return int(k)
-
-
-def wide(gaussian: Gaussian) -> Gaussian:
-    """The same Gaussians in float64."""
-    variance = None if gaussian.variance is None else np.asarray(gaussian.variance, dtype=np.float64)
-    return Gaussian(np.asarray(gaussian.mean, dtype=np.float64), variance)
 
 
 def _allow_overflow() -> np.errstate:

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from glace.blocks import blocks
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, wide
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.search import Best, Exclusions, Positions, Values, checked_count, wide
+from glace.gaussian.search import Best, Exclusions, Positions, Values, checked_count
 from glace.rng import Streams
 
 LINKS, BREADTH = 32, 100

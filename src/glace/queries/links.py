@@ -14,10 +14,10 @@ from glace.gaussian.tables import Column, Table
 from glace.graph.graph import Graph
 from glace.ids import NodeId
 from glace.queries.approximate import Indices
-from glace.queries.gaussian_links import BestPairs, LinkTypes, likely_links, link_types, links_of, links_of_each
+from glace.queries.gaussian_links import BestPairs, likely_links, links_of
 from glace.queries.link_model import LinkModel, log_density, missing_edges
 from glace.queries.neighbors import names_at
-from glace.queries.pair_features import PairFeatures
+from glace.queries.pair_features import LinkTypes, PairFeatures, link_types, links_of_each
 from glace.sparse import row_of
 
 NODES = 2048

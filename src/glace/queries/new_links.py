@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.blocks import blocks
+from glace.gaussian.dissimilarity import wide
 from glace.gaussian.embedding import Embedding, ids_at
-from glace.gaussian.search import Positions, Values, checked_count, wide
+from glace.gaussian.search import Positions, Values, checked_count
 from glace.graph.graph import Graph
 from glace.queries.link_model import POPULARITY, log_density
 from glace.queries.links import Links, checked_graph

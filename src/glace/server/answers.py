@@ -14,9 +14,9 @@ from glace.fitted.model import FittedModel
 from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.tables import Table
-from glace.queries.gaussian_links import link_types
 from glace.queries.layout import main_axes
 from glace.queries.new_links import links_of_new_nodes
+from glace.queries.pair_features import link_types
 from glace.server.described import attributes_of, takes
 from glace.sparse import row_of
 

@@ -8,8 +8,9 @@ import scipy.sparse as sp
 from glace.blocks import blocks
 from glace.experiments.evaluation.ranking import ENTRIES, Ranker
 from glace.fitted.model import FittedModel
+from glace.gaussian.dissimilarity import wide
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.search import Positions, Values, wide
+from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
 from glace.kernels.compile import kernel_threads
 from glace.queries.link_model import POPULARITY, LinkModel

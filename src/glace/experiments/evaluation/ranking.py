@@ -15,7 +15,7 @@ from glace.blocks import blocks
 from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
-from glace.queries.gaussian_links import link_types
+from glace.queries.pair_features import link_types
 from glace.rng import Streams
 
 HIDDEN = 0.1
