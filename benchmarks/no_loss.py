@@ -23,9 +23,8 @@ from glace.fitted.state import embed_all
 from glace.gaussian.embedding import Embedding
 from glace.model.network import using_threads
 from glace.rng import Streams
-from glace.training.loop import Trainer, training_task
-from glace.training.optimizer import BETAS, Optimizer
-from glace.training.selection import INITIAL
+from glace.training.loop import BETAS, Optimizer, Trainer, training_task
+from glace.training.train import INITIAL
 
 PATHS = ("plain", "fast")
 

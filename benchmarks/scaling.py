@@ -37,7 +37,7 @@ from glace.experiments.tasks import LEARNED
 from glace.graph.graph import Graph
 from glace.io.folder import read_folder, size_of
 from glace.model.network import using_threads
-from glace.training.selection import initial_options
+from glace.training.train import initial_options
 
 
 @dataclass(frozen=True)

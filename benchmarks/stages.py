@@ -11,9 +11,8 @@ from glace.model.inputs import NodeInputs
 from glace.model.layers import SparseInput, SparseRowGradient, sparse_inputs
 from glace.model.network import Network, batch_loss
 from glace.sampling.edges import EdgeSampler
-from glace.training.loop import Trainer, input_mask, training_task
-from glace.training.optimizer import Optimizer
-from glace.training.selection import initial_options
+from glace.training.loop import Optimizer, Trainer, input_mask, training_task
+from glace.training.train import initial_options
 
 STAGES = ("draw", "input rows", "sparse forward", "dense forward", "dense backward", "by column", "optimizer")
 

@@ -34,7 +34,7 @@ from glace.gaussian.dissimilarity import Gaussian, named
 from glace.model.layers import VARIANCE_FLOOR
 from glace.model.network import batch_loss, using_threads
 from glace.rng import Streams
-from glace.training.selection import INITIAL
+from glace.training.train import INITIAL
 from tests.conftest import small
 
 

