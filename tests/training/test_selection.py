@@ -17,7 +17,7 @@ from glace.fitted.state import Progress, Selection, Trial, part_of
 from glace.graph.split import HeldOut
 from glace.sampling.edges import EdgeSampler
 from glace.training import loop as fitting
-from glace.training import selection as choices
+from glace.training import train as choices
 from glace.training.train import CANDIDATES, INITIAL, WITHOUT_ATTRIBUTES, TrialResult, run_trial
 from tests.conftest import small
 

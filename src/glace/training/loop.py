@@ -1,8 +1,8 @@
 """A training run: draw a batch, take a step, validate from time to time, keep the best weights, write checkpoints.
 
-Dense weights change by Adam; rows of a sparse input layer only in the steps whose batch touches them: by lazy Adam, or by
-a row-wise RMSprop, which divides the gradient of a row by the running size of that row's gradients. It keeps one number
-per row where Adam keeps two per weight, and a step moves a third of the bytes.
+Dense weights change by Adam; rows of a sparse input layer only in the steps whose batch touches them: by lazy Adam,
+or by a row-wise RMSprop, which divides the gradient of a row by the running size of that row's gradients. It keeps one
+number per row where Adam keeps two per weight, and a step moves a third of the bytes.
 """
 
 import math
