@@ -23,7 +23,7 @@ from glace.gaussian.embedding_file import READABLE, from_matrices, platt_scaling
 from glace.gaussian.search import Positions
 from glace.gaussian.tables import Neighbors
 from glace.graph import codec
-from glace.graph.graph import Graph, NodeType
+from glace.graph.graph import Graph, GraphFolder, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
 from glace.kernels.compile import kernel_threads
@@ -68,6 +68,8 @@ class FittedModel:
     graph : Graph or None
         Edges, labels and node types of the training graph, without attributes. None if the graph was on disk and its
         edges are too large to keep.
+    graph_folder : GraphFolder or None
+        The folder of a graph that was mapped from disk, for the edges of a model that does not keep them.
     validation : HeldOut or None
         The validation pairs, as positions of nodes; None if no edges were held out.
     history : History
@@ -105,6 +107,7 @@ class FittedModel:
     directed: bool
     embedding: Embedding
     graph: Graph | None
+    graph_folder: GraphFolder | None
     validation: HeldOut | None
     history: History
     calibration: Calibration | None
@@ -549,6 +552,7 @@ def _encode(fitted: FittedModel) -> tuple[dict[str, Any], Arrays]:
         "selection": asdict(fitted.selection),
         "dissimilarity": fitted.embedding.dissimilarity,
         "directed": fitted.directed,
+        "graph_folder": fitted.graph_folder,
         "node_types": types,
         # Without the training time: the same run must give the same bytes.
         "history": {**asdict(fitted.history), "seconds": 0.0},
@@ -590,6 +594,7 @@ def _decode(
         directed=bool(metadata["directed"]),
         embedding=embedding,
         graph=graph,
+        graph_folder=metadata["graph_folder"] and GraphFolder(*metadata["graph_folder"]),
         validation=_decode_validation(len(embedding), _group("validation", arrays)),
         history=History.from_json(metadata["history"]),
         calibration=None if calibration is None else Calibration.from_json(calibration),

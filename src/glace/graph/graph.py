@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -262,6 +263,13 @@ class CleaningReport:
         return [f"{text}: {count:,}" for text, count in counts if count]
 
 
+class GraphFolder(NamedTuple):
+    """Where the files of a graph are, and the fingerprint of the graph that they hold."""
+
+    path: str
+    fingerprint: str
+
+
 @dataclass(frozen=True)
 class Mapped:
     """Precomputed facts of a graph whose arrays are mapped from files."""
@@ -270,6 +278,8 @@ class Mapped:
     """What `Graph.fingerprint` returns, if it is stored."""
     neighbors: sp.csr_array | None = None
     """What `Graph.neighborhoods` returns, for a directed graph."""
+    folder: GraphFolder | None = None
+    """The folder that `read_folder` read."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from glace.errors import FormatError, GlaceError, InputError
 from glace.graph.codec import decode, encode
-from glace.graph.graph import CleaningReport, Graph, Mapped
+from glace.graph.graph import CleaningReport, Graph, GraphFolder, Mapped
 from glace.storage.container import Array, Arrays, Metadata
 from glace.storage.files import replacing_folder
 from glace.storage.mapped import NpyStream, create_npy, map_npy
@@ -175,11 +175,12 @@ def _read_facts(folder: Path) -> Metadata:
 def _graph(folder: Path, facts: Metadata) -> Graph:
     graph = decode(facts, _mapped_arrays(folder, facts["arrays"]), mapped=True)
     neighbors = graph.mapped.neighbors if graph.mapped else None
+    place = GraphFolder(str(folder.absolute()), facts["fingerprint"])
     try:
         report = CleaningReport(**facts["cleaning_report"])
     except TypeError as problem:
         raise FormatError(f"{MARK} has a cleaning_report that this glace does not know: {problem}") from problem
-    return replace(graph, cleaning_report=report, mapped=Mapped(facts["fingerprint"], neighbors))
+    return replace(graph, cleaning_report=report, mapped=Mapped(facts["fingerprint"], neighbors, place))
 
 
 def _mapped_arrays(folder: Path, stated: dict[str, list[object]]) -> Arrays:

@@ -179,7 +179,7 @@ def _reweighted(graph: Graph, meaning: str) -> Graph:
         counted[part] = 1 if meaning == "ignore" else np.maximum(rating, LOWEST_RATING)
     edges = sp.csr_array(graph.adjacency, copy=False)
     edges.data = counted
-    return replace(graph, adjacency=edges, mapped=graph.mapped and Mapped())
+    return replace(graph, adjacency=edges, mapped=graph.mapped and Mapped(folder=graph.mapped.folder))
 
 
 def _run_identity(
@@ -257,6 +257,7 @@ def assemble(
         directed=run.graph.directed,
         embedding=embedding if positions is None else embedding.take(positions),
         graph=_kept_graph(run.graph),
+        graph_folder=None if run.graph.mapped is None else run.graph.mapped.folder,
         validation=_renumbered(run.task.held_out, None if positions is None else np.argsort(positions)),
         history=run.trainer.history,
         calibration=calibration,
