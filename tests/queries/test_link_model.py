@@ -18,6 +18,7 @@ from glace.queries.link_model import (
     POPULARITY,
     LinkModel,
     RankingScores,
+    Regression,
     Sample,
     draw_sample,
     fit_link_model,
@@ -25,7 +26,6 @@ from glace.queries.link_model import (
     missing_edges,
     popularity_model,
     ranking_scores,
-    transformed,
 )
 from glace.queries.pair_features import PairFeatures
 
@@ -79,15 +79,17 @@ def learned(pairs, split):
 
 def test_features_enter_as_standardized_logarithms():
     features = np.array([[2.0, 3.0, 1e9], [-5.0, -1.0, 0.0]])
-    offsets, center, scale = np.array([0, 0.5, 2.0]), np.array([1.0, 0, 0]), np.array([2.0, 1, 0.1])
+    scaling = Regression.standard(3)._replace(
+        offsets=np.array([0, 0.5, 2.0]), center=np.array([1.0, 0, 0]), scale=np.array([2.0, 1, 0.1])
+    )
     expected = [[0.5, np.log(3.5), LARGEST], [-3, np.log(0.5), LARGEST]]
-    np.testing.assert_allclose(transformed(features, offsets, center, scale), expected)
+    np.testing.assert_allclose(scaling.transformed(features), expected)
 
 
 def test_scores_are_linear_and_quadratic_in_the_features():
     rng = np.random.default_rng(0)
     linear, quadratic = rng.normal(size=3), rng.normal(size=(3, 3))
-    plain = LinkModel(("a", "b", "c"), np.zeros(3), np.zeros(3), np.ones(3), linear, quadratic, np.zeros((2, 2)), 1)
+    plain = Regression.standard(3)._replace(linear=linear, quadratic=quadratic)
     features = rng.normal(size=(2, 5, 3)).clip(-LARGEST, LARGEST)
     expected = [[linear @ x + x @ quadratic @ x for x in row] for row in features]
     np.testing.assert_allclose(plain.scores(features), expected)
@@ -196,7 +198,7 @@ def test_parts_that_do_not_fit_are_refused(learned):
 
 def test_without_validation_edges_it_is_the_logit_and_popularity(pairs):
     found = popularity_model(pairs)
-    assert not found.learned
+    assert found.validation is None
     some = np.random.default_rng(0).integers(0, 200, (50, 2))
     features = pairs.of_pairs(some[some[:, 0] != some[:, 1]])
     degrees = features[:, 1 : 3 if pairs.graph.directed else 2].sum(axis=1)
@@ -237,8 +239,8 @@ def test_few_held_out_edges_teach_nothing(pairs, split):
     found = fit_link_model(pairs, split[1].edges[:5], np.random.default_rng(0))
     fixed = popularity_model(pairs)
     assert found is not None
-    assert not found.learned
-    np.testing.assert_array_equal(found.linear, fixed.linear)
+    assert found.validation is None
+    np.testing.assert_array_equal(found.regression.linear, fixed.regression.linear)
 
 
 def test_a_sample_stands_for_all_candidates(pairs, split, monkeypatch):

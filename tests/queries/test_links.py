@@ -47,8 +47,8 @@ def case(request):
     model = popularity_model(PairFeatures(nodes, whole))
     rng = np.random.default_rng(2)
     count = len(model.names)
-    model.linear[3 if whole.directed else 2 :] = 2 * rng.random(count - (3 if whole.directed else 2))
-    model.quadratic[:] = 0.05 * rng.normal(size=(count, count))
+    model.regression.linear[3 if whole.directed else 2 :] = 2 * rng.random(count - (3 if whole.directed else 2))
+    model.regression.quadratic[:] = 0.05 * rng.normal(size=(count, count))
     return nodes, whole, model
 
 

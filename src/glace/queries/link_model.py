@@ -7,7 +7,7 @@ against all candidates of some random nodes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,20 +47,60 @@ class RankingScores(NamedTuple):
     hits_at_10: float
 
 
-@dataclass(frozen=True, eq=False)
-class LinkModel:
-    """Log-odds of a missing edge, from the features of a pair.
+class Regression(NamedTuple):
+    """Scores of F features: a quadratic function of their standardized values.
 
-    Parameters
+    Attributes
     ----------
-    names : tuple of str
-        The features.
     offsets, center, scale : ndarray of float, shape (F,)
         Transformation of each feature: log(z + offset) unless the offset is 0, then standardized and clipped.
     linear : ndarray of float, shape (F,)
         Weights of the transformed features.
     quadratic : ndarray of float, shape (F, F)
         Weights of their squares and products.
+    intercept : ndarray of float, shape ()
+        Score of average features.
+    """
+
+    offsets: Values
+    center: Values
+    scale: Values
+    linear: Values
+    quadratic: Values
+    intercept: Values
+
+    @classmethod
+    def standard(cls, count: int) -> "Regression":
+        """Return a regression that leaves features as they are and scores all pairs 0."""
+        zero = np.zeros(count)
+        return cls(zero, zero, np.ones(count), zero, np.zeros((count, count)), np.array(0.0))
+
+    def logarithms(self, features: Features) -> Values:
+        """Return the features, as logarithms where there is an offset."""
+        offsets = np.where(self.offsets > 0, self.offsets, 1)
+        return np.where(self.offsets > 0, np.log(np.maximum(features, 0) + offsets), features)
+
+    def transformed(self, features: Features) -> Values:
+        """Return the standardized features, clipped."""
+        return np.clip((self.logarithms(features) - self.center) / self.scale, -LARGEST, LARGEST)
+
+    def scores(self, features: Features) -> Values:
+        """Return scores of features (..., F): the higher, the more probable is an edge."""
+        values = self.transformed(features)
+        products = np.einsum("...i,...i->...", values @ self.quadratic, values)
+        return np.asarray(values @ self.linear + products + self.intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkModel:
+    """Ranks candidates for missing edges, and says how probable each is.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The features.
+    regression : Regression
+        Scores of the features.
     knots : ndarray of float, shape (2, K)
         Calibration: scores, ascending, and the log-odds they stand for, interpolated linearly.
     reference_edges : int
@@ -74,26 +114,16 @@ class LinkModel:
     """
 
     names: tuple[str, ...]
-    offsets: Values
-    center: Values
-    scale: Values
-    linear: Values
-    quadratic: Values
+    regression: Regression
     knots: Values
     reference_edges: int
     validation: RankingScores | None = None
     gaussian_validation: RankingScores | None = None
     candidate_recall: float | None = None
 
-    @property
-    def learned(self) -> bool:
-        """Whether the weights were fitted to validation edges."""
-        return self.validation is not None
-
     def scores(self, features: Features) -> Values:
         """Return scores of features (..., F): the higher, the more probable is an edge."""
-        values = transformed(features, self.offsets, self.center, self.scale)
-        return np.asarray(values @ self.linear + np.einsum("...i,...i->...", values @ self.quadratic, values))
+        return self.regression.scores(features)
 
     def probabilities(self, scores: Values, missing_edges: float) -> Values:
         """Return the probability that a pair is an edge, if the graph lacks this many edges.
@@ -107,7 +137,7 @@ class LinkModel:
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for the model file."""
-        return {name: getattr(self, name) for name in ARRAYS}
+        return {**self.regression._asdict(), "knots": self.knots}
 
     def to_json(self) -> dict[str, object]:
         """Return everything else for the model file, as plain values."""
@@ -122,23 +152,22 @@ class LinkModel:
     @classmethod
     def from_parts(cls, values: Mapping[str, Any], arrays: Arrays) -> "LinkModel":
         """Return the model of what `to_json` and `to_arrays` gave."""
-        names = tuple(values["names"])
-        shapes = [(len(names),)] * 4 + [(len(names),) * 2]
-        parts = [arrays[name] for name in ARRAYS]
-        fits = [part.shape for part in parts[:-1]] == shapes and parts[-1].ndim == 2 and len(parts[-1]) == 2
-        if not fits or not all(np.isfinite(part).all() for part in parts) or not values["reference_edges"] > 0:
+        names, knots = tuple(values["names"]), arrays["knots"]
+        regression = Regression(*(arrays[name] for name in Regression._fields))
+        expected = [part.shape for part in Regression.standard(len(names))]
+        fits = [part.shape for part in regression] == expected and knots.ndim == 2 and len(knots) == 2
+        finite = all(np.isfinite(part).all() for part in (*regression, knots))
+        if not (fits and finite and values["reference_edges"] > 0):
             raise FormatError("the weights of the link model do not fit its features")
+        scores = {name: values[name] for name in ("validation", "gaussian_validation")}
         return cls(
             names,
-            **dict(zip(ARRAYS, parts, strict=True)),
-            reference_edges=int(values["reference_edges"]),
-            validation=values["validation"] and RankingScores(*values["validation"]),
-            gaussian_validation=values["gaussian_validation"] and RankingScores(*values["gaussian_validation"]),
+            regression,
+            knots,
+            int(values["reference_edges"]),
+            **{name: each and RankingScores(*each) for name, each in scores.items()},
             candidate_recall=values["candidate_recall"],
         )
-
-
-ARRAYS = ("offsets", "center", "scale", "linear", "quadratic", "knots")
 
 
 def missing_edges(known_edges: int, fraction: float) -> float:
@@ -152,12 +181,6 @@ def log_density(graph: Graph, edges: float) -> float:
     """Return the logarithm of the share that this many edges have of all pairs of nodes."""
     pairs = graph.num_nodes * (graph.num_nodes - 1) / (1 if graph.directed else 2)
     return float(np.log(edges / max(pairs, 1)))
-
-
-def transformed(features: Features, offsets: Values, center: Values, scale: Values) -> Values:
-    """Return standardized features: logarithms where there is an offset, clipped."""
-    logarithms = np.log(np.maximum(features, 0) + np.where(offsets > 0, offsets, 1))
-    return np.clip((np.where(offsets > 0, logarithms, features) - center) / scale, -LARGEST, LARGEST)
 
 
 class Sample(NamedTuple):
@@ -199,27 +222,29 @@ def fit_link_model(pairs: PairFeatures, held_out: Positions, generator: np.rando
     if sample.truth.sum() < FEWEST_EDGES:
         return popularity_model(pairs)
     scores = _cross_validated(sample)
-    validation = ranking_scores(scores, sample)
-    gaussian = ranking_scores(sample.features[:, 0], sample)
+    validation, gaussian = ranking_scores(scores, sample), ranking_scores(sample.features[:, 0], sample)
     if validation.mrr <= gaussian.mrr:
         return None
-    offsets, center, scale, linear, quadratic, intercept = _fit(sample, np.ones(len(sample.truth), np.bool_))
-    knots = _calibration(scores, sample)
-    # The scores of the model have no intercept, those that were calibrated have.
-    knots[0] -= intercept
-    return LinkModel(
-        pairs.names,
-        offsets,
-        center,
-        scale,
-        linear,
-        quadratic,
-        knots,
-        len(held_out),
-        validation,
-        gaussian,
-        sample.recall,
-    )
+    regression, knots = _fit(sample, np.ones(len(sample.truth), np.bool_)), _calibration(scores, sample)
+    return LinkModel(pairs.names, regression, knots, len(held_out), validation, gaussian, sample.recall)
+
+
+def matched_to(model: LinkModel, pairs: PairFeatures, generator: np.random.Generator) -> LinkModel:
+    """Return the model with log-odds for a graph that has its held-out edges back.
+
+    More edges make more and shorter walks, so all scores rise. The held-out edges that are candidates are known in
+    number: the probabilities of all candidates must add up to it.
+    """
+    if model.candidate_recall is None:
+        return model
+    nodes = len(pairs.embedding)
+    sources = generator.permutation(nodes)[:SAMPLED_NODES]
+    targets = pairs.candidates(sources)
+    scores = model.scores(pairs.of_candidates(sources, targets)[targets >= 0])
+    said = model.probabilities(scores, model.reference_edges).sum() * nodes / len(sources)
+    expected = model.candidate_recall * model.reference_edges * (1 if pairs.graph.directed else 2)
+    shift = np.log(expected / said) if said > 0 else 0.0
+    return replace(model, knots=model.knots + np.array([[0.0], [shift]]))
 
 
 def popularity_model(pairs: PairFeatures) -> LinkModel:
@@ -227,17 +252,16 @@ def popularity_model(pairs: PairFeatures) -> LinkModel:
 
     The logit holds for as many edges as non-edges; its log-odds are shifted to the density of the graph.
     """
-    count = len(pairs.names)
-    linear = np.zeros(count)
-    linear[0], linear[1 : plain_columns(pairs.names)] = 1.0, POPULARITY
-    center = np.zeros(count)
-    center[1] = 2 * np.log1p(pairs.degrees).mean()
-    knots = np.array([[-2.0 * LARGEST, 2.0 * LARGEST]] * 2)
-    edges = max(pairs.graph.num_edges, 1)
-    knots[1] += log_density(pairs.graph, edges)
-    # Standardizing is for the learned weights; here only clipping must not bite.
+    plain, count = plain_columns(pairs.names), len(pairs.names)
+    linear, center = np.zeros(count), np.zeros(count)
+    linear[0], linear[1:plain], center[1] = 1.0, POPULARITY, 2 * np.log1p(pairs.degrees).mean()
+    # Standardizing is for learned weights; here only clipping must not bite.
     wide = np.full(count, 30.0 / LARGEST)
-    return LinkModel(pairs.names, np.zeros(count), center, wide, linear * wide, np.zeros((count, count)), knots, edges)
+    regression = Regression.standard(count)._replace(center=center, scale=wide, linear=linear * wide)
+    edges = max(pairs.graph.num_edges, 1)
+    knots = np.array([[-2.0 * LARGEST, 2.0 * LARGEST]] * 2)
+    knots[1] += log_density(pairs.graph, edges)
+    return LinkModel(pairs.names, regression, knots, edges)
 
 
 def draw_sample(pairs: PairFeatures, held_out: Positions, generator: np.random.Generator) -> Sample:
@@ -267,24 +291,18 @@ def _cross_validated(sample: Sample) -> Values:
     scores = np.empty(len(sample.truth))
     for number in range(FOLDS):
         here = sample.fold == number
-        offsets, center, scale, linear, quadratic, intercept = _fit(sample, ~here)
-        values = transformed(sample.features[here], offsets, center, scale)
-        scores[here] = values @ linear + ((values @ quadratic) * values).sum(axis=1) + intercept
+        scores[here] = _fit(sample, ~here).scores(sample.features[here])
     return scores
 
 
-def _fit(sample: Sample, rows: Truth) -> tuple[Values, Values, Values, Values, Values, float]:
-    """Fit to some rows of a sample; return offsets, center, scale, linear and quadratic weights, and the intercept."""
+def _fit(sample: Sample, rows: Truth) -> Regression:
+    """Fit a logistic regression with squares, products and a ridge penalty to some rows of a sample."""
     from sklearn.linear_model import LogisticRegression
 
     used = rows & (sample.weight > 0)
     features, truth, weight = sample.features[used], sample.truth[used], sample.weight[used]
-    offsets = _offsets(features, sample.plain)
-    plain = np.where(offsets > 0, np.log(np.maximum(features, 0) + np.where(offsets > 0, offsets, 1)), features)
-    center = np.average(plain, axis=0, weights=weight)
-    scale = np.sqrt(np.average((plain - center) ** 2, axis=0, weights=weight))
-    scale = np.where(scale > 0, scale, 1)
-    values = transformed(features, offsets, center, scale)
+    scaling = _fit_scaling(features, weight, sample.plain)
+    values = scaling.transformed(features)
     first, second = np.triu_indices(values.shape[1])
     terms = np.concatenate([values, values[:, first] * values[:, second]], axis=1)
     mean, deviation = terms.mean(axis=0), terms.std(axis=0)
@@ -293,10 +311,19 @@ def _fit(sample: Sample, rows: Truth) -> tuple[Values, Values, Values, Values, V
     ridge = RIDGE * sample.weight.sum() / weight.sum()
     regression = LogisticRegression(C=ridge, max_iter=100, solver="newton-cholesky")
     weights = regression.fit((terms - mean) / deviation, truth, weight).coef_[0] / deviation
-    intercept = float(regression.intercept_[0] - weights @ mean)
     quadratic = np.zeros((values.shape[1],) * 2)
     quadratic[first, second] = weights[values.shape[1] :]
-    return offsets, center, scale, weights[: values.shape[1]], quadratic, intercept
+    intercept = np.array(regression.intercept_[0] - weights @ mean)
+    return scaling._replace(linear=weights[: values.shape[1]], quadratic=quadratic, intercept=intercept)
+
+
+def _fit_scaling(features: Features, weight: Values, plain: int) -> Regression:
+    """Return a regression without weights yet, which standardizes features like these."""
+    scaling = Regression.standard(features.shape[1])._replace(offsets=_offsets(features, plain))
+    values = scaling.logarithms(features)
+    center = np.average(values, axis=0, weights=weight)
+    scale = np.sqrt(np.average((values - center) ** 2, axis=0, weights=weight))
+    return scaling._replace(center=center, scale=np.where(scale > 0, scale, 1))
 
 
 def plain_columns(names: Sequence[str]) -> int:

@@ -38,7 +38,7 @@ from glace.metrics import Calibration, Scores, Truth, auc_difference, calibratio
 from glace.model.layers import column_weight
 from glace.model.network import AnyEncoder, Network, fingerprint, split_modules, using_threads
 from glace.queries.certainty import CertaintyModel, NoveltyModel, graph_evidence, reference_rows
-from glace.queries.link_model import LinkModel, fit_link_model, popularity_model
+from glace.queries.link_model import LinkModel, fit_link_model, matched_to, popularity_model
 from glace.queries.pair_features import PairFeatures
 from glace.rng import Streams
 from glace.sparse import narrowed
@@ -243,7 +243,6 @@ def assemble(
         platt_scaling, calibration = before.embedding.platt_scaling, before.calibration
     allocate = scratch if run.graph.mapped else np.empty
     own, context = embed_all(network, graph_inputs(network, ordered), allocate)
-    link_model = _link_model(run, platt_scaling, before) if method.link_model else None
     evidence = graph_evidence(ordered)
     certainty_model = CertaintyModel.fit(own, evidence)
     certainty = certainty_model.certainty(own, evidence, allocate)
@@ -261,7 +260,7 @@ def assemble(
         validation=_renumbered(run.task.held_out, None if positions is None else np.argsort(positions)),
         history=run.trainer.history,
         calibration=calibration,
-        link_model=link_model,
+        link_model=_link_model(run, embedding, before) if method.link_model else None,
         certainty_model=certainty_model,
         novelty_models=tuple(
             _novelty_model(network, code, each, certainty_model, config.streams)
@@ -302,21 +301,22 @@ def cross_validated_calibration(dissimilarities: Scores, truth: Truth, folds: in
     return calibration_of(probabilities, truth)
 
 
-def _link_model(run: TrainedRun, platt_scaling: PlattScaling, before: FittedModel | None) -> LinkModel | None:
+def _link_model(run: TrainedRun, whole: Embedding, before: FittedModel | None) -> LinkModel | None:
     """Fit the link model to the validation edges, with features of a graph and Gaussians that do not know them.
 
-    The Gaussians of the model are computed with the validation edges put back among the neighbours. Here that would
-    be a leak: the features of an edge must not depend on the edge.
+    The Gaussians of the model, `whole`, are computed with the validation edges put back among the neighbours. Here that
+    would be a leak: the features of an edge must not depend on the edge.
     """
     task, network = run.task, run.trainer.network
     if task.held_out is None and before is not None and before.link_model is not None:
         return before.link_model
     own, context = embed_all(network, graph_inputs(network, task.graph), scratch if run.graph.mapped else np.empty)
-    embedding = Embedding(task.graph.ids, own.mean, own.variance, network.measure.name, platt_scaling, context)
+    embedding = Embedding(task.graph.ids, own.mean, own.variance, network.measure.name, whole.platt_scaling, context)
     features = PairFeatures(embedding, task.graph)
     if task.held_out is None:
         return popularity_model(features)
-    return fit_link_model(features, task.held_out.edges, task.config.streams.numpy("link model"))
+    model = fit_link_model(features, task.held_out.edges, task.config.streams.numpy("link model", 0))
+    return model and matched_to(model, PairFeatures(whole, run.ordered), task.config.streams.numpy("link model", 1))
 
 
 def _novelty_model(
