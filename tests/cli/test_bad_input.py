@@ -498,7 +498,7 @@ COMMANDS = [
     (["links", "people.glace", "node 99"], r"no node 'node 99'; did you mean node"),
     (["links", "people.glace", "-k", "0"], r"-k must be a whole number of at least 1, not 0"),
     (["links", "people.glace", "-o", "x.txt"], r"cannot write x\.txt: its name must end in \.csv or \.parquet"),
-    (["links", "people.glace", "--edges", "edges.csv"], r"the model has its edges already; leave --edges out"),
+    (["links", "people.glace", "--graph", "edges.csv"], r"--graph the model has its edges already; leave it out"),
     (["links", "e.parquet"], r"e\.parquet is an embedding without its model: it answers `glace neighbors`, not"),
     (["links", "people.glace", "node 01", "--of", "people.glace"], r"give the id of a node, or --of FILE with new"),
     (["links", "people.glace", "--of", "people.glace", "--why"], r"--why does not apply to new nodes, which have no"),

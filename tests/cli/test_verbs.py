@@ -563,16 +563,28 @@ def test_links_of_a_node(glace):
         assert re.search(rf"^ *7 +{other} ", shown, re.MULTILINE)
 
 
-def test_links_of_a_model_of_a_folder_too_large_to_keep(glace, folder, monkeypatch):
+def one_line(capsys):
+    """What was printed as an error, without line breaks."""
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_links_of_a_model_of_a_folder_too_large_to_keep(glace, folder, monkeypatch, capsys):
     monkeypatch.setattr("glace.training.train.LARGE", 0)
     glace("convert", *TABLES, "-o", "g.graph")
     glace("fit", "g.graph", *FAST, "-q", "-o", "disk.glace")
-    assert main.run(["links", "disk.glace"]) == 2
-    glace("links", "disk.glace", "-k", "5", "--edges", "edges.csv", "-o", "l.csv")
+    glace("links", "disk.glace", "-k", "5", "-o", "l.csv")
     pairs = pyarrow.csv.read_csv("l.csv").select(["source", "target"]).to_pylist()
     known = {tuple(line.split(",")[:2]) for line in (folder / "edges.csv").read_text().splitlines()}
     assert len(pairs) == 5
     assert not {(pair["source"], pair["target"]) for pair in pairs} & known
+    Path("g.graph").rename("moved.graph")
+    assert main.run(["links", "disk.glace"]) == 2
+    assert "g.graph, which does not exist; if it has moved, give its new place" in one_line(capsys)
+    assert len(glace("links", "disk.glace", "-k", "5", "--graph", "moved.graph")) > 0
+    write_csv(folder / "other.csv", "source,target", ["a,b"])
+    glace("convert", "other.csv", "-o", "other.graph")
+    assert main.run(["links", "disk.glace", "--graph", "other.graph"]) == 2
+    assert "other.graph is not the graph that the model was trained on" in one_line(capsys)
 
 
 def test_embedding_nodes_that_are_unlike_the_training(glace, folder):

@@ -93,7 +93,7 @@ def bits(model):
 
 def test_it_is_fitted_to_the_validation_edges(fitted, graph):
     model = fitted.link_model
-    assert model.learned
+    assert model.validation is not None
     assert model.reference_edges == len(fitted.validation.edges)
     assert fitted.missing_edge_fraction == pytest.approx(len(fitted.validation.edges) / graph.num_edges)
     assert model.validation.mrr > model.gaussian_validation.mrr
@@ -123,7 +123,7 @@ def test_a_resumed_run_has_the_same_link_model(fitted, graph, tmp_path):
 
 def test_without_validation_edges_it_is_the_logit_and_popularity(graph):
     plain = glace.train(graph, small(max_steps=5, validation_fraction=0))
-    assert not plain.link_model.learned
+    assert plain.link_model.validation is None
     expected = popularity_model(PairFeatures(plain.embedding, plain.graph))
     assert bits(plain.link_model) == bits(expected)
     assert plain.missing_edge_fraction == 0.05
@@ -150,7 +150,7 @@ def test_an_update_fits_it_again_or_keeps_it(fitted, graph):
     more = np.array([[a, b] for a in range(0, 40, 2) for b in (a + 1,) if not graph.has_edges(np.array([[a, b]]))[0]])
     grown = graph.with_edges(np.concatenate([edges, more]), np.ones(len(edges) + len(more)))
     updated = glace.update(fitted, grown, max_steps=2)
-    assert updated.link_model.learned
+    assert updated.link_model.validation is not None
     assert bits(updated.link_model) != bits(fitted.link_model)
     assert len(updated.validation.edges) == updated.link_model.reference_edges
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from glace.cli.arguments import Json, K, MissingEdgeFraction, ModelFile, NoHeader, Quiet, TableOutput
+from glace.cli.arguments import Json, K, MissingEdgeFraction, ModelFile, Quiet, TableOutput
 from glace.cli.embed import novel_nodes
 from glace.cli.neighbors import new_nodes
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
@@ -40,13 +40,14 @@ def links(
     ] = "model",
     missing_edge_fraction: MissingEdgeFraction = None,
     why: Annotated[bool, Option("--why", help="Say what speaks for each edge.")] = False,
-    edges: Annotated[Path | None, Option(help="Table of the known edges, for a model of a graph folder.")] = None,
+    graph: Annotated[
+        Path | None, Option(help="The graph folder of a model whose edges are too large to keep, if it has moved.")
+    ] = None,
     approximate: Annotated[
         bool,
         Option("--approximate", help="With --links-by gaussian, search with an index (extra `search`): misses a few."),
     ] = False,
     output: TableOutput = None,
-    no_header: NoHeader = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -58,14 +59,12 @@ def links(
     """
     if node is not None and of is not None:
         raise InputError("give the id of a node, or --of FILE with new nodes, not both")
-    check_outputs(output, json, inputs=[model, edges, of])
+    check_outputs(output, json, inputs=[model, graph, of])
     check_ending(output, ".csv", ".parquet")
     if links_by not in ("model", "gaussian"):
         raise InputError(f"must be model or gaussian, not {links_by!r}", option="links_by")
     screen, fitted = Screen(quiet), _load(model)
-    known = None if edges is None else _known(fitted, edges, no_header)
-    if known is None and fitted.graph is None:
-        raise InputError("the model keeps no edges, as its graph is too large; give the known edges with --edges FILE")
+    known = _graph_of(fitted, graph)
     new = None if of is None else new_nodes(fitted.embedding, model, of)
     with screen.progress("searching") as report:
         found = fitted.links(
@@ -121,13 +120,26 @@ def _load(path: Path) -> "FittedModel":
     return load(path)
 
 
-def _known(model: "FittedModel", path: Path, no_header: bool) -> "Graph":
-    """The edges of a table as a graph with the model's nodes."""
-    from glace.graph.arrays import from_arrays
-    from glace.io.read import read_pairs
+def _graph_of(model: "FittedModel", given: Path | None) -> "Graph | None":
+    """The graph of a model that does not keep its edges, from the folder it was trained on; None if it keeps them."""
+    from glace.io.folder import read_folder
 
     if model.graph is not None:
-        raise InputError("the model has its edges already; leave --edges out")
-    ids = model.embedding.ids
-    pairs = read_pairs(path, ids, header=not no_header)
-    return from_arrays(pairs, ids=ids.array, directed=model.directed)
+        if given is not None:
+            raise InputError("the model has its edges already; leave it out", option="graph")
+        return None
+    if model.graph_folder is None:
+        raise InputError("the model keeps no edges, as its graph is too large, and does not know its folder")
+    path = Path(model.graph_folder.path) if given is None else given
+    if not path.exists():
+        raise InputError(
+            f"the edges of this model are in the graph folder {path}, which does not exist; if it has moved, give its "
+            "new place with --graph FOLDER"
+        )
+    graph = read_folder(path)
+    if graph.fingerprint() != model.graph_folder.fingerprint:
+        raise InputError(
+            f"{path} is not the graph that the model was trained on: its fingerprint differs; give the right folder "
+            "with --graph FOLDER, or fit a new model"
+        )
+    return graph

@@ -69,7 +69,7 @@ class FittedModel:
         Edges, labels and node types of the training graph, without attributes. None if the graph was on disk and its
         edges are too large to keep.
     graph_folder : GraphFolder or None
-        The folder of a graph that was mapped from disk, for the edges of a model that does not keep them.
+        Where the edges are, if `graph` is None and the graph was read from a folder.
     validation : HeldOut or None
         The validation pairs, as positions of nodes; None if no edges were held out.
     history : History

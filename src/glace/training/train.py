@@ -247,7 +247,7 @@ def assemble(
     certainty_model = CertaintyModel.fit(own, evidence)
     certainty = certainty_model.certainty(own, evidence, allocate)
     embedding = Embedding(ordered.ids, own.mean, own.variance, network.measure.name, platt_scaling, context, certainty)
-    node_types = tuple(each.without_rows() for each in run.graph.by_type().types)
+    node_types, kept = tuple(each.without_rows() for each in run.graph.by_type().types), _kept_graph(run.graph)
     return FittedModel(
         method=method.name,
         config=config,
@@ -255,8 +255,8 @@ def assemble(
         node_types=node_types,
         directed=run.graph.directed,
         embedding=embedding if positions is None else embedding.take(positions),
-        graph=_kept_graph(run.graph),
-        graph_folder=None if run.graph.mapped is None else run.graph.mapped.folder,
+        graph=kept,
+        graph_folder=run.graph.mapped.folder if kept is None and run.graph.mapped is not None else None,
         validation=_renumbered(run.task.held_out, None if positions is None else np.argsort(positions)),
         history=run.trainer.history,
         calibration=calibration,
