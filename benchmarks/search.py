@@ -17,9 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, Report, Results, Rounds, Threads, interleaved
 from glace.fitted.model import load_embedding
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, wide
 from glace.gaussian.embedding import Embedding
-from glace.gaussian.search import wide
 from glace.ids import NodeIds
 from glace.queries.approximate import Index
 from glace.rng import Streams

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openTSNE
@@ -35,7 +36,7 @@ from tests.datasets.builders.test_debian import write_lists
 FIT = ["fit", *TABLES, *FAST]
 
 
-def record(path: Path) -> dict[str, object]:
+def record(path: Path) -> dict[str, Any]:
     found = json.loads(path.read_text())
     assert {"command", "versions", "machine", "time"} <= set(found["provenance"])
     assert isinstance(found, dict)
@@ -413,7 +414,7 @@ def test_new_nodes_that_nothing_is_known_about(glace, folder):
     assert f"{warning}, 100 % of its attributes never seen); treat the results with caution" in shown
     shown = glace("neighbors", "texts.glace", "--of", "new.parquet", "-k", "1", "--json", "n.json")
     assert f"{warning}); nothing is known about such a node, and what it seems to be like means nothing" in shown
-    marks = [answer["novel"] for answer in record(folder / "n.json")["neighbors"]]  # type: ignore[attr-defined]
+    marks = [answer["novel"] for answer in record(folder / "n.json")["neighbors"]]
     assert marks == [False, True]
     shown = glace("links", "texts.glace", "--of", "new.parquet", "-k", "2", "--json", "l.json")
     assert "assume that a new node has as many edges as the nodes of the graph have on average" in shown
@@ -436,12 +437,16 @@ def test_score_of_one_pair(glace, folder):
     known = load_embedding("people.glace")
     near = known.dissimilarities([("node 01", "node 05")])
     places = known.ids.positions(["node 01", "node 05"])[None]
+    model = load("people.glace")
+    probability = model.score_pairs([("node 01", "node 05")]).probability
     assert known.certainty is not None
+    assert model.graph is not None
+    assert probability is not None
     facts = {
         "source": "node 01",
         "target": "node 05",
-        "probability": load("people.glace").score_pairs([("node 01", "node 05")]).probability[0],
-        "known": load("people.glace").graph.has_edges(places)[0],
+        "probability": probability[0],
+        "known": model.graph.has_edges(places)[0],
         "dissimilarity": near[0],
         "variance_term": known.variance_terms_at(places)[0],
         "certainty": known.certainty[places].mean(),
@@ -457,7 +462,7 @@ def test_score_of_one_pair(glace, folder):
 def test_score_of_an_embedding_has_no_probability(glace, folder):
     glace("export", "people.glace", "-o", "e.parquet")
     shown = glace("score", "e.parquet", "node 01", "node 05", "--json", "s.json")
-    (pair,) = record(folder / "s.json")["pairs"]  # type: ignore[misc]
+    (pair,) = record(folder / "s.json")["pairs"]
     assert set(pair) == {"source", "target", "dissimilarity", "variance_term", "certainty"}
     assert "probabilit" not in shown
     said = glace("score", "e.parquet", "node 01", "node 05", "--missing-edge-fraction", "0.1", code=2)
@@ -499,7 +504,7 @@ def test_links_of_the_graph(glace, folder):
         "--missing-edge-fraction sets it"
     ) in shown
     written = record(folder / "l.json")
-    assert len(written["links"]) == 30  # type: ignore[arg-type]
+    assert len(written["links"]) == 30
     assert written["missing_edge_fraction"] == fraction
 
 
@@ -508,7 +513,7 @@ def test_links_with_another_fraction_of_missing_edges(glace, folder):
     assert "probabilities assume that 50 % of all edges are missing (--missing-edge-fraction)" in shown
     written = record(folder / "l.json")
     expected = load("people.glace").links(k=9, missing_edge_fraction=0.5)
-    assert [link["probability"] for link in written["links"]] == expected.probability.tolist()  # type: ignore[attr-defined]
+    assert [link["probability"] for link in written["links"]] == expected.probability.tolist()
     assert (expected.probability > load("people.glace").links(k=9).probability).all()
 
 
@@ -520,7 +525,7 @@ def test_links_by_the_gaussians_alone(glace, folder):
 
 def test_links_say_why(glace, folder):
     shown = glace("links", "people.glace", "node 01", "--why", "-k", "3", "--json", "l.json")
-    reasons = [link["why"] for link in record(folder / "l.json")["links"]]  # type: ignore[attr-defined]
+    reasons = [link["why"] for link in record(folder / "l.json")["links"]]
     assert all(reason.endswith(" edges") for reason in reasons)
     assert any(reason.startswith("common neighbours: node ") for reason in reasons)
     assert "common" in shown
@@ -592,8 +597,8 @@ def test_embedding_nodes_that_are_unlike_the_training(glace, folder):
     shown = glace("embed", "texts.glace", "--texts", "new.csv", "-o", "new.parquet", "--json", "e.json")
     assert "warning: 2 of 3 nodes are unlike the training graph (first: 'b', 100 %" in shown
     written = record(folder / "e.json")["novelty"]
-    assert [each["id"] for each in written] == ["a", "b", "c"]  # type: ignore[attr-defined]
-    assert [each["unseen"] for each in written] == [0, 1, 1]  # type: ignore[attr-defined]
+    assert [each["id"] for each in written] == ["a", "b", "c"]
+    assert [each["unseen"] for each in written] == [0, 1, 1]
 
 
 # update, explore

@@ -81,7 +81,9 @@ def test_novel_nodes_are_written_and_read_back(tmp_path, ending):
     after = read_embedding(tmp_path / f"e.{ending}")
     assert after.novel is not None
     assert after.novel.tolist() == [False, True, False]
-    assert after[["b", "a"]].novel.tolist() == [True, False]
+    selected = after[["b", "a"]].novel
+    assert selected is not None
+    assert selected.tolist() == [True, False]
     write_embedding(embedding(), tmp_path / f"e.{ending}")
     assert read_embedding(tmp_path / f"e.{ending}").novel is None
 

@@ -57,6 +57,7 @@ def test_the_nearest_point_of_a_dot_product_has_the_largest_product():
     nodes, queries = (Gaussian(5 * rng.normal(size=(rows, 3)).astype(np.float32), None) for rows in (40, 6))
     space = Space.of(named("dot"), nodes)
     targets, asked = space.targets(nodes), space.queries(queries)
+    assert space.length is not None
     np.testing.assert_allclose(np.linalg.norm(targets, axis=1), space.length, rtol=1e-5)
     distances = np.linalg.norm(asked[:, None] - targets[None, :], axis=2)
     nearest = named("dot").direct(queries[:, None], nodes[None, :]).argmin(axis=1)
@@ -65,7 +66,7 @@ def test_the_nearest_point_of_a_dot_product_has_the_largest_product():
 
 def test_dimensions_count_by_their_precision_where_the_measure_divides_by_the_variance():
     nodes = Gaussian(np.ones((2, 2), np.float32), np.array([[1, 0.5], [0.25, 0.125]], np.float32))
-    expected = {"kl": [2.5, 5], "symmetric_kl": [2.5, 5], "wasserstein2": [1, 1]}
+    expected: dict[str, list[float]] = {"kl": [2.5, 5], "symmetric_kl": [2.5, 5], "wasserstein2": [1, 1]}
     for name, squares in expected.items():
         np.testing.assert_allclose(Space.of(named(name), nodes).queries(nodes), [np.sqrt(squares)] * 2, rtol=1e-6)
 

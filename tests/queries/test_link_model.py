@@ -102,7 +102,8 @@ def test_ranking_beside_counting():
     for row in np.flatnonzero(truth):
         own = scores[source == source[row]]
         ranks.append((own > scores[row]).sum() + ((own == scores[row]).sum() + 1) / 2)
-    expected = RankingScores(0.8 * np.mean(1 / np.array(ranks)), 0.8 * np.mean(np.array(ranks) <= 10))
+    reciprocal, first = 1 / np.array(ranks), np.array(ranks) <= 10
+    expected = RankingScores(0.8 * float(reciprocal.mean()), 0.8 * float(first.mean()))
     assert ranking_scores(scores, sample_of(source, truth, recall=0.8)) == pytest.approx(expected)
 
 

@@ -96,10 +96,12 @@ def test_links_of_a_node_have_the_scores_of_their_pairs(case, node):
     np.testing.assert_array_equal(found.probability, scored.probability)
     np.testing.assert_array_equal(found.dissimilarity, scored.dissimilarity)
     np.testing.assert_array_equal(found.certainty, scored.certainty)
+    assert scored.known is not None
     assert not scored.known.any()
     targets = PairFeatures(nodes, whole).candidates(np.array([node]))[0]
     every = np.array([[node, target] for target in targets if target >= 0])
     best = pair_scores_at(nodes, every, whole, model, 0.1).probability
+    assert best is not None
     np.testing.assert_allclose(found.probability, np.sort(best)[::-1][:15])
 
 

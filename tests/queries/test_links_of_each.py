@@ -31,6 +31,7 @@ def test_nodes_with_fewer_links(model):
     """A star of five nodes: its center has an edge to all others."""
     graph = glace.from_arrays([[0, 1], [0, 2], [0, 3], [0, 4]])
     star = glace.train(graph, small(dim=2, max_steps=3, validation_fraction=0.0))
+    assert star.graph is not None
     found, probability = best_links_of_each(star.embedding, star.graph, star.link_model, 0.1, 4)
     assert found[0].tolist() == [-1] * 4
     assert probability[0].tolist() == [0] * 4

@@ -303,5 +303,5 @@ def test_a_picture_of_it(browser, server, tmp_path):
 def test_a_page_of_too_many_nodes(answers, positions, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "MOST_NODES", 10)
     with pytest.raises(InputError, match="holds at most 10 nodes, not 90; use `glace explore`"):
-        page.export(answers, {}, tmp_path / "page.html")
+        page.export(answers, positions, tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import glace
+from glace.fitted.state import embed_all
 from glace.gaussian.dissimilarity import Gaussian
 from glace.graph.split import hold_out
 from glace.queries.link_model import draw_sample, popularity_model, ranking_scores
@@ -39,7 +40,6 @@ def telling_gaussians(monkeypatch):
     """An encoder that tells of every edge that it sees: a node lies at the difference of its own random vector and
     those of its neighbours. Neighbours are far apart, so that the Gaussians alone do not rank their edges first.
     """
-    embed_all = train.embed_all
 
     def planted(network, inputs, allocate):
         if not isinstance(inputs, glace.Graph):
@@ -123,6 +123,8 @@ def test_a_resumed_run_has_the_same_link_model(fitted, graph, tmp_path):
 
 def test_without_validation_edges_it_is_the_logit_and_popularity(graph):
     plain = glace.train(graph, small(max_steps=5, validation_fraction=0))
+    assert plain.graph is not None
+    assert plain.link_model is not None
     assert plain.link_model.validation is None
     expected = popularity_model(PairFeatures(plain.embedding, plain.graph))
     assert bits(plain.link_model) == bits(expected)
@@ -150,6 +152,8 @@ def test_an_update_fits_it_again_or_keeps_it(fitted, graph):
     more = np.array([[a, b] for a in range(0, 40, 2) for b in (a + 1,) if not graph.has_edges(np.array([[a, b]]))[0]])
     grown = graph.with_edges(np.concatenate([edges, more]), np.ones(len(edges) + len(more)))
     updated = glace.update(fitted, grown, max_steps=2)
+    assert updated.link_model is not None
+    assert updated.validation is not None
     assert updated.link_model.validation is not None
     assert bits(updated.link_model) != bits(fitted.link_model)
     assert len(updated.validation.edges) == updated.link_model.reference_edges
