@@ -29,5 +29,13 @@ def test_a_fit_goes_through_few_modules(trace):
     assert len(trace["modules"]) <= MOST_MODULES, trace["modules"]
 
 
+def test_the_architecture_page_lists_the_modules_of_a_fit(trace):
+    _, section = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("### One fit, step by step")
+    said, _ = section.split("## Who owns which state")
+    assert f"({len(trace['modules'])} of them" in said
+    listed = said.split("```text")[1].split("```")[0]
+    assert listed.replace("->", " ").split() == trace["modules"]
+
+
 def test_no_module_calls_back_into_one_that_called_it(trace):
     assert sum(len(group) for group in trace["cycles"]) <= MOST_MODULES_IN_CYCLES, trace["cycles"]

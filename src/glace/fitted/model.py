@@ -354,7 +354,9 @@ class FittedModel:
 
         This is not the same question as `neighbors`: two nodes can be alike without an edge. Links are ranked by the
         link model: by the Gaussians, by the degrees of both nodes, and by short paths between them. Pairs of node types
-        that no edge connects are left out.
+        that no edge connects are left out. In a directed graph, the link model never proposes the reverse of a known
+        edge: validation holds out both directions together, so it cannot learn about reverses. The Gaussians alone,
+        with a measure that has a direction, do propose it.
 
         Parameters
         ----------
