@@ -50,6 +50,8 @@ def record_of(run, status="done", **more):
 # The runs of the experiments
 
 SPLIT = Path("somewhere/given.npz")
+REPRODUCED = set(TASKS) - {"ranking"}
+"""Full ranking is not in the paper: `benchmarks.ranking` compares the methods by it."""
 
 
 def test_every_experiment_is_made_of_known_things():
@@ -58,7 +60,7 @@ def test_every_experiment_is_made_of_known_things():
         assert set(experiment.methods) <= set(METHODS)
         assert set(experiment.datasets) <= set(dataset_names())
         assert experiment.seeds >= 1
-    assert {experiment.task for experiment in EXPERIMENTS.values()} == set(TASKS)
+    assert {experiment.task for experiment in EXPERIMENTS.values()} == REPRODUCED
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -107,7 +109,7 @@ def test_each_experiment_has_its_own_number_of_seeds_and_each_run_is_once():
 def test_a_split_goes_with_the_tasks_that_hold_out_edges():
     found = runs(list(EXPERIMENTS), ["cora-ml"], ["glace"], 1, SPLIT)
     assert {run.task for run in found if run.split == SPLIT} == set(SPLITTING)
-    assert {run.task for run in found if run.split is None} == set(TASKS) - set(SPLITTING)
+    assert {run.task for run in found if run.split is None} == REPRODUCED - set(SPLITTING)
 
 
 def test_runs_are_told_apart_by_all_that_makes_them():
