@@ -189,5 +189,6 @@ def test_given_pairs_choose_the_weights(name):
 
 
 def test_an_unknown_method_is_refused():
-    with pytest.raises(InputError, match="method must be one of attributes, deepwalk, .*, glace, not 'gcn'"):
+    said = "method must be one of attributes, .*, glace or, for ranking, adamic-adar, .*, not 'gcn'"
+    with pytest.raises(InputError, match=said):
         make("gcn", {})
