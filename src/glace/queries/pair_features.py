@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from glace.blocks import BLOCK, blocks
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import wide
 from glace.gaussian.embedding import Embedding
@@ -18,6 +19,7 @@ from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
 from glace.kernels import walks
 from glace.kernels.compile import threads
+from glace.storage.mapped import scratch
 
 WALK_K = 60
 """Candidates that each of the three orders of `walk_candidates` contributes."""
@@ -212,11 +214,17 @@ class PairFeatures:
     def _factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Rows (n, F + 2) of sources and of targets whose products are the dissimilarities."""
         roles, measure = self.embedding.roles, self.embedding.measure
-        left, right = measure.left(wide(roles.source)), measure.right(wide(roles.target))
-        one = np.ones(len(self.embedding))
-        sources = roles.scale * np.column_stack([left.vector, left.bias, one])
-        with np.errstate(over="ignore"):
-            return sources.astype(np.float32), np.column_stack([right.vector, one, right.bias]).astype(np.float32)
+        shape = len(self.embedding), measure.left(wide(roles.source[:1])).vector.shape[1] + 2
+        allocate = scratch if self.graph.mapped else np.empty
+        sources, targets = allocate(shape, np.float32), allocate(shape, np.float32)
+        # In blocks, as they are float64 on the way.
+        for rows in blocks(shape[0], max(BLOCK // shape[1], 1)):
+            left, right = measure.left(wide(roles.source[rows])), measure.right(wide(roles.target[rows]))
+            one = np.ones(len(left.bias))
+            with np.errstate(over="ignore"):
+                sources[rows] = roles.scale * np.column_stack([left.vector, left.bias, one])
+                targets[rows] = np.column_stack([right.vector, one, right.bias])
+        return sources, targets
 
     def _logit(self, dissimilarities: npt.NDArray[np.floating]) -> Values:
         scaling = self.embedding.platt_scaling
