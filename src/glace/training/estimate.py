@@ -1,7 +1,8 @@
 """Estimates of memory and file size before training: resident memory without the pages of mapped files.
 
-Training has three phases with high memory: holding out edges, training, encoding all nodes. The peak is the highest of
-the three. Figures marked "measured" come from the runs that tests/training/test_estimate.py compares with.
+Training has four phases with high memory: holding out edges, training, encoding all nodes, fitting the link model. The
+peak is the highest of the four. Figures marked "measured" come from the runs that tests/training/test_estimate.py
+compares with.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,9 @@ from glace.fitted.model import LARGE
 from glace.graph.graph import Graph
 from glace.model.inputs import MAX_NEIGHBORS
 from glace.model.network import ENCODE_ROWS
+from glace.queries.link_model import SAMPLED_NODES
+from glace.queries.pair_features import WALK_K
+from glace.training.loop import MAX_VALIDATION_PAIRS
 from glace.training.train import candidate_changes, initial_options
 
 LIBRARIES = 590_000_000
@@ -25,6 +29,12 @@ A_BLOCK = 24
 """Bytes per number of a block while edges of a mapped graph are held out."""
 ENTRY = 12
 """Bytes of an entry of a sparse row: its column and its value."""
+
+A_CANDIDATE = 130
+"""Bytes per candidate in the sample that the link model is fitted to: its features, and the arrays they come from."""
+FACTORS = 8
+"""Size of the factors of all dissimilarities, relative to the Gaussians: of sources and targets, with the validation
+edges and without them."""
 
 
 def estimate(
@@ -66,10 +76,12 @@ def estimate(
     # to nodes have Adam's two moments.
     copies = 1 + 2 * (not has_attributes) + validated + trials
     gaussians = 0.0 if graph.mapped else sizes.gaussians
+    links = _sample_of_links(graph, config) if chosen.link_model and validated else 0.0
     peak = held.graph + max(
         held.holding_out if validated else 0.0,
         held.rest + copies * sizes.weights + max(sizes.batch, sizes.weights if validated else 0.0),
         held.rest + copies * sizes.weights + sizes.encoding + gaussians,
+        held.rest + copies * sizes.weights + links + (2 + FACTORS) * gaussians if links else 0.0,
     )
     parts = {
         "libraries": float(LIBRARIES),
@@ -79,15 +91,22 @@ def estimate(
         "one batch": sizes.batch,
         "nodes encoded at a time": sizes.encoding,
         "Gaussians": gaussians,
+        "link model": links + FACTORS * gaussians if links else 0.0,
     }
     if graph.mapped:
-        parts["temporary files"] = held.scratch * validated + sizes.gaussians
+        parts["temporary files"] = held.scratch * validated + (2 + FACTORS if links else 1) * sizes.gaussians
     else:
         parts["while edges are held out"] = held.holding_out * validated
     edges = _bytes(graph.adjacency)
     kept = edges if graph.mapped is None or edges <= LARGE else 0.0
     file = sizes.weights + sizes.gaussians + kept
     return {**parts, "peak memory, about": LIBRARIES + peak, "model file": file}
+
+
+def _sample_of_links(graph: Graph, config: Config) -> float:
+    """Bytes of the candidates that the link model is fitted to."""
+    held_out = min(config.training.validation_fraction * graph.num_edges, MAX_VALIDATION_PAIRS / 2)
+    return A_CANDIDATE * 3 * WALK_K * min(2 * held_out + SAMPLED_NODES, graph.num_nodes)
 
 
 class _GraphSizes:
