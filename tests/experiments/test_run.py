@@ -353,7 +353,7 @@ def test_an_interrupt_stops_the_grid_and_keeps_what_is_done(tmp_path, pretend):
 
     with pytest.raises(KeyboardInterrupt):
         run_grid(RUNS, GridOptions(tmp_path, None, 60.0), interrupted)
-    assert 3 <= len(finished(tmp_path)) <= 4, "the one that had begun may end"
+    assert 3 <= len(finished(tmp_path)) < len(RUNS), "those that had begun may end"
     assert len(processes.started) == len(finished(tmp_path))
 
 
