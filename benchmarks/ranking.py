@@ -25,6 +25,7 @@ import typer
 from benchmarks.common import RESULTS, DataDir, Report, Results, in_child, in_turn
 from benchmarks.ranking_graphs import edge_probabilities, popularity_graph, user_item_graph
 from glace import datasets
+from glace.cli.evaluate import RANKING
 from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model
 from glace.experiments.evaluation.ranking import Ranker, are_hidden, full_ranking, hidden_tenth
 from glace.experiments.tasks import METHODS, Learned, make
@@ -43,15 +44,6 @@ LINKS = "glace"
 """Its record holds two rows: the Gaussians alone, and with the link model."""
 DEFAULT = (LINKS, *HEURISTICS, "node2vec", "lace", "vgae")
 WITH_MODEL = "glace + link model"
-SHOWN = {
-    "mrr": "MRR",
-    "hits_at_10": "Hits@10",
-    "recall_at_10": "recall@10",
-    "precision_at_100": "precision@100",
-    "precision_at_1000": "precision@1000",
-    "filtered_mrr": "filtered MRR",
-    "filtered_hits_at_10": "filtered Hits@10",
-}
 PROPOSALS = 1000
 """Least number of links whose probabilities are checked; at most as many as edges are hidden."""
 BINS = 5
@@ -247,10 +239,10 @@ def show_ranking(graph: str, found: dict[Unit, Found], report: Report) -> None:
         for name, row in values.get("rows", {}).items():
             rows.setdefault(name, []).append(row)
     shown = [
-        (name, *(_mean([each[field] for each in some if field in each]) for field in SHOWN))
+        (name, *(_mean([each[field] for each in some if field in each]) for field in RANKING))
         for name, some in rows.items()
     ]
-    report.table(f"{graph}: full ranking of a hidden tenth", ("method", *SHOWN.values()), shown)
+    report.table(f"{graph}: full ranking of a hidden tenth", ("method", *RANKING.values()), shown)
     for unit, values in found.items():
         if values["failed"] is not None:
             print(f"{unit.graph}, seed {unit.seed}, {unit.method}: {values['failed']}")

@@ -29,6 +29,7 @@ RANKING = {
     "filtered_mrr": "filtered MRR",
     "filtered_hits_at_10": "filtered Hits@10",
 }
+"""Measures of a full ranking, and their titles in tables."""
 
 
 def evaluate(

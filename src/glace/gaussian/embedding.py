@@ -59,7 +59,11 @@ class PlattScaling(NamedTuple):
         """Probabilities of an edge, for a population with as many edges as non-edges."""
         from scipy.special import expit
 
-        return np.asarray(expit(self.slope * (self.offset - dissimilarities)))
+        return np.asarray(expit(self.logits(dissimilarities)))
+
+    def logits(self, dissimilarities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        """Log-odds of an edge, for the same population."""
+        return np.asarray(self.slope * (self.offset - np.asarray(dissimilarities, np.float64)))
 
 
 UNCALIBRATED = PlattScaling(0.0)

@@ -24,7 +24,8 @@ SAMPLED_NODES = 1000
 FEWEST_EDGES = 30
 """Validation edges among the candidates below which nothing is learned from them."""
 RIDGE = 0.01
-"""Inverse strength of the penalty, as scikit-learn's C. From 0.001 to 0.1 the ranking of four graphs hardly changes."""
+"""Inverse strength of the penalty, as scikit-learn's C. With 0.1, MRR of two splits of Cora-ML and two of Citeseer
+stays within 0.003; with 0.001 it is lower by 0.006 to 0.011."""
 LARGEST = 4.0
 """Standardized features are clipped here."""
 RELATIVE_OFFSET = 0.1

@@ -18,7 +18,7 @@ from glace.queries.gaussian_links import BestPairs, likely_links, links_of
 from glace.queries.link_model import LinkModel, log_density, missing_edges
 from glace.queries.neighbors import names_at
 from glace.queries.pair_features import LinkTypes, PairFeatures, link_types, links_of_each
-from glace.sparse import row_of
+from glace.sparse import nonzeros_per_row, row_of
 
 NODES = 2048
 """Nodes whose candidates are scored at once, between two reports of progress."""
@@ -160,8 +160,7 @@ def gaussian_probabilities(embedding: Embedding, graph: Graph, dissimilarity: Va
     """Return probabilities by Platt scaling, from as many edges as non-edges to the density of missing edges."""
     from scipy.special import expit
 
-    scaling = embedding.platt_scaling
-    return np.asarray(expit(scaling.slope * (scaling.offset - dissimilarity) + log_density(graph, missing)))
+    return np.asarray(expit(embedding.platt_scaling.logits(dissimilarity) + log_density(graph, missing)))
 
 
 def _by_gaussians(
@@ -255,7 +254,7 @@ def reasons(embedding: Embedding, graph: Graph, pairs: Positions, dissimilarity:
         ends = row_of(around, first), row_of(around, second)
         common = np.intersect1d(*ends)
         # Neighbours with few edges say more.
-        common = common[np.argsort(np.diff(around.indptr)[common], kind="stable")]
+        common = common[np.argsort(nonzeros_per_row(around, common), kind="stable")]
         parts = []
         if len(common):
             names = ", ".join(str(embedding.ids[each]) for each in common[:REASONS].tolist())

@@ -93,11 +93,9 @@ def _best(
     embedding: Embedding, new: Embedding, novel: npt.NDArray[np.bool_], popular: Values, k: int
 ) -> tuple[Positions, Values]:
     """(Q, k) positions and scores of the best targets of each new node, the best first."""
-    source, roles, measure = new.roles.source, embedding.roles, embedding.measure
-    left, right = measure.left(wide(source)), measure.right(wide(roles.target))
-    dissimilarity = roles.scale * (left.vector @ right.vector.T + left.bias[:, None] + right.bias)
-    scaling = embedding.platt_scaling
-    logit = np.clip(scaling.slope * (scaling.offset - dissimilarity), -LARGEST_LOGIT, LARGEST_LOGIT)
+    roles = embedding.roles
+    dissimilarity = roles.scale * embedding.measure.all_pairs(wide(new.roles.source), wide(roles.target))
+    logit = np.clip(embedding.platt_scaling.logits(dissimilarity), -LARGEST_LOGIT, LARGEST_LOGIT)
     scores = np.where(novel[:, None], 0.0, logit) + popular
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return order, np.take_along_axis(scores, order, axis=1)

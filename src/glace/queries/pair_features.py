@@ -19,6 +19,7 @@ from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
 from glace.kernels import walks
 from glace.kernels.compile import threads
+from glace.sparse import nonzeros_per_row, row_of
 from glace.storage.mapped import scratch
 
 WALK_K = 60
@@ -141,7 +142,7 @@ class PairFeatures:
         return _with_more(found, few, self._candidates_without_walks(sources[few], types))
 
     def _candidates_without_walks(self, sources: Positions, types: LinkTypes) -> Positions:
-        nearest = gaussian_candidates(self.embedding, self.around, sources, WALK_K, types)
+        nearest = links_of_each(self.embedding, self.around, sources, WALK_K, types=types)[0]
         return np.concatenate([nearest, self._popular(sources, types)], axis=1)
 
     def _popular(self, sources: Positions, types: LinkTypes) -> Positions:
@@ -192,8 +193,8 @@ class PairFeatures:
         """Return the logarithms of the numbers of edges, less one where the two are `joined`."""
         if not self.graph.directed:
             return [np.log1p(self.degrees[sources] - joined) + np.log1p(self.degrees[targets] - joined)]
-        out, into = np.diff(self.graph.adjacency.indptr), self._in_degrees
-        return list(np.broadcast_arrays(np.log1p(out[sources] - joined), np.log1p(into[targets] - joined)))
+        out, into = nonzeros_per_row(self.graph.adjacency, sources), self._in_degrees[targets]
+        return list(np.broadcast_arrays(np.log1p(out - joined), np.log1p(into - joined)))
 
     @cached_property
     def _in_degrees(self) -> npt.NDArray[np.integer]:
@@ -227,15 +228,13 @@ class PairFeatures:
         return sources, targets
 
     def _logit(self, dissimilarities: npt.NDArray[np.floating]) -> Values:
-        scaling = self.embedding.platt_scaling
-        logit = scaling.slope * (scaling.offset - dissimilarities.astype(np.float64))
+        logit = self.embedding.platt_scaling.logits(dissimilarities)
         return np.clip(np.nan_to_num(logit, nan=-LARGEST_LOGIT), -LARGEST_LOGIT, LARGEST_LOGIT)
 
 
 def _with_more(found: Positions, rows: Positions, more: Positions) -> Positions:
     """Add candidates (R, M) to some rows of candidates (S, C), each node once per row."""
-    result = np.full((len(found), found.shape[1]), -1, np.int64)
-    result[:] = found
+    result = found.copy()
     for row, others in zip(rows.tolist(), more, strict=True):
         both = np.unique(np.concatenate([found[row], others]))
         both = both[both >= 0][: found.shape[1]]
@@ -266,16 +265,9 @@ def links_of_each(
     return positions, values
 
 
-def gaussian_candidates(
-    embedding: Embedding, known: sp.csr_array, nodes: Positions, k: int, types: LinkTypes
-) -> Positions:
-    """Return (N, k) the nodes of the smallest dissimilarity to each node that it has no edge with; -1 for none."""
-    return links_of_each(embedding, known, nodes, k, None, types)[0]
-
-
 def _no_answers(known: sp.csr_array, node: int) -> Positions:
     """The node itself and the nodes it has an edge to."""
-    return np.append(known.indices[known.indptr[node] : known.indptr[node + 1]], node).astype(np.int64)
+    return np.append(row_of(known, node), node)
 
 
 def _exact(embedding: Embedding) -> Search:
