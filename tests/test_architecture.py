@@ -14,10 +14,11 @@ from tests.conftest import SLOW, TESTS
 HOME = {name: home.partition(":")[0] for name, home in glace._HOME.items()}
 SOURCE = Path(__file__).parents[1] / "src" / "glace"
 
-BASE = {"errors", "rng", "ids", "categories", "sparse", "blocks", "options", "records", "metrics"}
+BASE = {"errors", "rng", "ids", "categories", "sparse", "values", "blocks", "options", "records", "metrics"}
 MAY_IMPORT = {unit: {"errors"} for unit in BASE} | {"errors": set()}
 MAY_IMPORT["ids"] |= {"blocks"}
 MAY_IMPORT["sparse"] |= {"blocks", "ids"}
+MAY_IMPORT["values"] |= {"blocks", "sparse"}
 MAY_IMPORT["categories"] |= {"blocks", "ids"}
 MAY_IMPORT |= {
     "kernels": BASE,

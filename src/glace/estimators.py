@@ -118,7 +118,7 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     offset: float | str = ModelConfig.offset
     n_hashed_features: int | None = ModelConfig.n_hashed_features
     encoder: "AnyEncoder" = ModelConfig.encoder
-    normalize: bool = ModelConfig.normalize
+    scaling: str = ModelConfig.scaling
     batch_size: int = SamplingConfig.batch_size
     n_negatives: int = SamplingConfig.n_negatives
     negative_sampling: str = SamplingConfig.negative_sampling

@@ -179,7 +179,7 @@ def test_links_by_an_index(model):
 
 def test_what_is_common_must_fit_the_model(model):
     arrays = model.novelty_models[0].to_arrays()
-    assert NoveltyModel.from_arrays(arrays, 240, sparse=True).nodes == 600
+    assert NoveltyModel.from_arrays(arrays, 240, counted=True).nodes == 600
     wrong = [
         {"center": np.array([np.nan, 0])},
         {"deviation": np.array([0.0, 1])},
@@ -190,10 +190,10 @@ def test_what_is_common_must_fit_the_model(model):
     ]
     for change in wrong:
         with pytest.raises(FormatError, match="do not fit the model"):
-            NoveltyModel.from_arrays({**arrays, **change}, 240, sparse=True)
+            NoveltyModel.from_arrays({**arrays, **change}, 240, counted=True)
     for width, sparse in ((7, True), (240, False)):
         with pytest.raises(FormatError, match="do not fit the model"):
-            NoveltyModel.from_arrays(arrays, width, sparse=sparse)
+            NoveltyModel.from_arrays(arrays, width, counted=sparse)
 
 
 @pytest.mark.parametrize("pairs", [np.full((2, 2), 600), np.full((2, 2), -1), np.zeros((2, 3), np.int64)])

@@ -25,7 +25,7 @@ NO_PAIRS = np.empty((0, 2), np.int64)
 @pytest.fixture(scope="module")
 def graph():
     """Weighted; attributes of one node are empty, and two nodes have no edges."""
-    plain = glace.datasets.planted(60, communities=3, degree=6, attributes=30, words=6, random_state=1)
+    plain = glace.datasets.planted(60, communities=3, degree=6, attributes=40, words=6, random_state=1)
     edges = plain.edges()[(plain.edges() < 58).all(axis=1)]
     weights = np.random.default_rng(0).random(len(edges)) + 0.1
     x = sp.csr_array(sp.csr_array(plain.features()).multiply((np.arange(60) != 4)[:, None]))
@@ -47,8 +47,28 @@ def network_of(graph, neighbor_features="mean", **options):
     return network
 
 
+KINDS = {"words": ("sparse", "unit"), "many words": ("dense", "unit"), "measured": ("dense", "standard"),
+         "mixed": ("sparse", "mixed")}  # fmt: skip
+"""Attributes by what their values are, with the storage and the scaling that follow."""
+
+
+def of_kind(graph, kind):
+    """The graph with 40 attributes of a kind; those of node 4 stay empty unless they are measured."""
+    rng, x = np.random.default_rng(2), graph.attributes.toarray()
+    if kind == "many words":
+        x = x + (rng.random(x.shape) < 0.3) * (np.arange(60) != 4)[:, None]
+    elif kind == "measured":
+        x = x + rng.normal(size=x.shape)
+    elif kind == "mixed":
+        x[:, [2, 30]] = rng.normal(100, 5, size=(60, 2))
+    made = graph.with_attributes(x)
+    (only,) = made.by_type().types
+    assert (only.storage, only.scaling) == KINDS[kind]
+    return made
+
+
 def dense(graph):
-    return graph.with_attributes(graph.attributes.toarray())
+    return of_kind(graph, "measured")
 
 
 def unit_rows(x):
@@ -73,53 +93,59 @@ def oracle(graph, adjacency=None):
     """All rows, scaled and joined, in float64."""
     adjacency = graph.adjacency.toarray() if adjacency is None else adjacency
     x = as_array(graph.features()).astype(np.float64)
-    if sp.issparse(graph.features()):
-        x = unit_rows(x)
-        return np.hstack([x, mean_of_neighbors(adjacency, x)])
-    deviation = x.std(axis=0)
-    x = (x - x.mean(axis=0)) / np.where(deviation == 0, 1, deviation)
+    deviation, (only,) = x.std(axis=0), graph.by_type().types
+    measured = (x - x.mean(axis=0)) / np.where(deviation == 0, 1, deviation)
+    if only.scaling == "mixed":
+        are_measured = np.isin(np.arange(40), [2, 30])
+        x = np.where(are_measured, measured / 2**0.5, unit_rows(np.where(are_measured, 0, x)))
+    else:
+        x = measured if only.scaling == "standard" else unit_rows(x)
     return np.hstack([x, mean_of_neighbors(adjacency, x)])
 
 
-@pytest.mark.parametrize("is_dense", [False, True])
-def test_rows_are_the_scaled_attributes_and_the_mean_of_the_neighbors(graph, is_dense):
-    graph = dense(graph) if is_dense else graph
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_the_scaled_attributes_and_the_mean_of_the_neighbors(graph, kind):
+    graph = of_kind(graph, kind)
     nodes = np.array([58, 3, 4, 10, 3])
     made = graph_inputs(network_of(graph), graph).rows(nodes)
-    assert [sp.issparse(each) for each in (*made.own, *made.neighbors)] == [not is_dense] * 2
+    assert [sp.issparse(each) for each in (*made.own, *made.neighbors)] == [KINDS[kind][0] == "sparse"] * 2
     rows = joined(made)
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, oracle(graph)[nodes], rtol=1e-4, atol=1e-5)
-    assert (rows[0, 30:] == 0).all(), "a node without edges has no mean"
+    assert (rows[0, 40:] == 0).all(), "a node without edges has no mean"
 
 
-def test_sparse_and_dense_rows_of_the_same_numbers_are_equal(graph):
-    found = [
-        joined(graph_inputs(network_of(each, normalize=False), each).rows(np.arange(60)))
-        for each in (graph, dense(graph))
-    ]
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("scaling", ["unit", "standard", "none"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_scaling_that_is_asked_for_is_used_whatever_the_values_are(graph, kind, scaling):
+    graph = of_kind(graph, kind)
+    x = as_array(graph.features()).astype(np.float64)
+    deviation = np.where(x.std(axis=0) == 0, 1, x.std(axis=0))
+    wanted = {"unit": unit_rows(x), "standard": (x - x.mean(axis=0)) / deviation, "none": x}[scaling]
+    rows = joined(graph_inputs(network_of(graph, scaling=scaling), graph).rows(np.arange(60)))
+    means = mean_of_neighbors(graph.adjacency.toarray(), wanted)
+    np.testing.assert_allclose(rows, np.hstack([wanted, means]), rtol=1e-4, atol=1e-5)
 
 
 def test_a_constant_column_is_only_moved(graph):
-    x = graph.attributes.toarray()
+    x = dense(graph).attributes.copy()
     x[:, 2] = 7
     changed = graph.with_attributes(x)
     rows = joined(graph_inputs(network_of(changed), changed).rows(np.arange(58)))
     assert np.isfinite(rows).all()
-    np.testing.assert_allclose(rows[:, [2, 32]], 0, atol=1e-5)
+    np.testing.assert_allclose(rows[:, [2, 42]], 0, atol=1e-5)
 
 
 def test_without_neighbors_a_row_is_the_attributes_alone(graph):
     rows = graph_inputs(network_of(graph, "none"), graph).rows(np.arange(60))
     assert not rows.neighbors
-    np.testing.assert_allclose(joined(rows), oracle(graph)[:, :30], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(joined(rows), oracle(graph)[:, :40], rtol=1e-5, atol=1e-7)
 
 
 def test_new_nodes_have_no_neighbors(graph):
     rows = joined(network_of(graph).inputs([graph.features()], None).rows(np.arange(60)))
-    np.testing.assert_allclose(rows[:, :30], oracle(graph)[:, :30], rtol=1e-5, atol=1e-7)
-    assert (rows[:, 30:] == 0).all()
+    np.testing.assert_allclose(rows[:, :40], oracle(graph)[:, :40], rtol=1e-5, atol=1e-7)
+    assert (rows[:, 40:] == 0).all()
 
 
 def test_neighbors_are_so_whichever_way_an_edge_points(graph):
@@ -133,8 +159,8 @@ def test_hashed_attributes_have_a_column_and_a_sign_each(graph):
     """What each attribute is turned to is read off rows with one attribute; all else follows from it."""
     alone = glace.from_arrays(graph.edges(), sp.eye_array(60, format="csr"), ids=range(60))
     each = network_of(alone, "none", n_hashed_features=7).inputs([alone.features()], None)
-    table = joined(each.rows(np.arange(60)))[:30].astype(np.float64)
-    assert table.shape == (30, 7)
+    table = joined(each.rows(np.arange(60)))[:40].astype(np.float64)
+    assert table.shape == (40, 7)
     assert (np.abs(table).sum(axis=1) == 1).all()
     assert {-1.0, 1.0} <= set(table.ravel())
     assert len(np.unique(np.abs(table).argmax(axis=1))) >= 6
@@ -167,9 +193,9 @@ def mask(dropout=0.0, neighbor_dropout=0.0, pairs=NO_PAIRS, seed=5, neighbors=MA
     return InputMask(seed, dropout, neighbor_dropout, pairs, neighbors)
 
 
-@pytest.mark.parametrize("is_dense", [False, True])
-def test_both_ends_of_a_pair_do_not_see_each_other(graph, is_dense):
-    graph = dense(graph) if is_dense else graph
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_ends_of_a_pair_do_not_see_each_other(graph, kind):
+    graph = of_kind(graph, kind)
     pairs = graph.edges()[::7]
     nodes = np.unique(np.concatenate([pairs.ravel(), [2, 4, 59]]))
     rest = graph.adjacency.toarray()
@@ -201,21 +227,21 @@ def test_neighbors_of_a_share_of_the_nodes_are_dropped(graph):
     assert np.mean(counts) == pytest.approx(0.6 * joined, abs=0.03)
 
 
-@pytest.mark.parametrize("is_dense", [False, True])
-def test_dropout_keeps_the_expectation(graph, is_dense):
-    graph = dense(graph) if is_dense else graph
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_keeps_the_expectation(graph, kind):
+    graph = of_kind(graph, kind)
     inputs, nodes = graph_inputs(network_of(graph), graph), np.arange(10)
     whole = joined(inputs.rows(nodes))
     drawn = [joined(inputs.rows(nodes, mask(dropout=0.3, seed=seed, neighbors=1000))) for seed in range(1500)]
     np.testing.assert_allclose(np.mean(drawn, axis=0), whole, atol=0.06 * np.abs(whole).max())
-    own = whole[:, :30]
-    gone = np.mean([(each[:, :30][own != 0] == 0).mean() for each in drawn])
+    own = whole[:, :40]
+    gone = np.mean([(each[:, :40][own != 0] == 0).mean() for each in drawn])
     assert gone == pytest.approx(0.3, abs=0.01)
 
 
-@pytest.mark.parametrize("is_dense", [False, True])
-def test_the_same_mask_hides_the_same(graph, is_dense):
-    graph = dense(graph) if is_dense else graph
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_mask_hides_the_same(graph, kind):
+    graph = of_kind(graph, kind)
     inputs, nodes = graph_inputs(network_of(graph), graph), np.arange(40)
     first, again, other = (joined(inputs.rows(nodes, mask(0.3, 0.5, graph.edges()[:5], seed))) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
@@ -237,10 +263,10 @@ def test_partners_are_the_other_ends(data):
 # Networks that see neighbors
 
 
-@pytest.mark.parametrize("is_dense", [False, True])
-def test_gaussians_of_a_network_with_neighbors_are_those_of_its_formula(graph, is_dense, monkeypatch):
+@pytest.mark.parametrize("kind", KINDS)
+def test_gaussians_of_a_network_with_neighbors_are_those_of_its_formula(graph, kind, monkeypatch):
     monkeypatch.setattr("glace.model.network.ENCODE_ROWS", 7)
-    graph = dense(graph) if is_dense else graph
+    graph = of_kind(graph, kind)
     network = network_of(graph)
     own, context = network.embed(graph_inputs(network, graph), np.arange(60))
     weights = {name: value.astype(np.float64) for name, value in network.weights().items()}
@@ -292,7 +318,7 @@ def test_training_without_leaving_edges_out_would_leak(planted):
 
 
 def test_inputs_know_their_size_and_scale_nothing_unless_asked(graph):
-    network = network_of(dense(graph), "none", normalize=False)
+    network = network_of(dense(graph), "none", scaling="none")
     inputs = network.inputs([x := dense(graph).features()], None)
     assert len(inputs) == 60
     np.testing.assert_array_equal(inputs.rows(np.array([2, 0])).own[0], x[[2, 0]])
@@ -305,7 +331,7 @@ def test_weights_start_within_the_bound_of_all_columns_together(graph, neighbors
     weights = [
         value for name, value in network.weights().items() if name in network.column_weights() and value.ndim == 2
     ]
-    bound = (6 / (30 * len(weights) + 8)) ** 0.5
+    bound = (6 / (40 * len(weights) + 8)) ** 0.5
     assert len(weights) == (2 if neighbors == "mean" else 1)
     for weight in weights:
         assert np.abs(weight).max() == pytest.approx(bound, rel=0.05)

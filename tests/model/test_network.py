@@ -1,20 +1,20 @@
 """The loss against the paper's formula, written out edge by edge."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from torch.nn.functional import logsigmoid
 
 import glace
 from glace.config.config import ModelConfig, SamplingConfig
+from glace.fitted.state import input_shape
 from glace.gaussian.dissimilarity import MEASURES
-from glace.model.inputs import InputShape, InputType
 from glace.model.layers import SparseInput, sparse_inputs
-from glace.model.network import Network, batch_loss, divided, edge_loss, negative_loss, torch_negative_loss
+from glace.model.network import Network, batch_loss, divided, edge_loss, input_types, negative_loss, torch_negative_loss
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
 
@@ -25,10 +25,9 @@ SETTLED: dict[str, Any] = {
 
 
 def network_of(graph, measure="symmetric_kl", **options):
-    attributes = graph.features()
-    shape = InputShape(attributes.shape[1], sp.issparse(attributes))
-    network = Network([InputType("", shape)], ModelConfig(**SETTLED | options), measure, Streams(0))
-    network.standardize([attributes])
+    config, (only,) = ModelConfig(**SETTLED | options), graph.by_type().types
+    network = Network(input_types({"": input_shape(only)}, config), config, measure, Streams(0))
+    network.standardize([graph.features()])
     return network
 
 
@@ -143,9 +142,10 @@ def test_gradients_through_the_sparse_layer_are_right(planted):
         losses.append(loss_of(network, planted, batch).item())
         layer.weight[row, column] -= sign * step
     assert gradient[3, column] == pytest.approx((losses[0] - losses[1]) / (2 * step), rel=2e-2, abs=1e-5)
-    dense = glace.from_arrays(planted.edges(), planted.attributes.toarray())
-    twin = network_of(dense, normalize=False)
-    sparse_twin = network_of(planted, normalize=False)
+    (words,) = planted.by_type().types
+    dense = planted.with_types([replace(words, attributes=planted.attributes.toarray())])
+    twin = network_of(dense, scaling="none")
+    sparse_twin = network_of(planted, scaling="none")
     loss_of(twin, dense, batch).backward()
     loss_of(sparse_twin, planted, batch).backward()
     ((_, layer),) = sparse_inputs(sparse_twin)
@@ -179,7 +179,7 @@ def test_variances_stay_above_the_stated_floor(planted):
 
 
 def test_linear_activation_is_equation_1(planted):
-    network = network_of(planted, activation="linear", normalize=False)
+    network = network_of(planted, activation="linear", scaling="none")
     encoder = network.encoders["first"]
     x = planted.attributes[:3].toarray()
     u = x @ encoder.input.own[0].weight.numpy() + encoder.input.own[0].bias.detach().numpy()
@@ -194,4 +194,4 @@ def test_dense_columns_are_standardized_by_the_training_nodes():
     scaled = input_rows(network_of(graph), graph).own[0]
     np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-2)
     np.testing.assert_allclose(scaled.std(0), [1, 0, 1], atol=1e-2)
-    np.testing.assert_array_equal(input_rows(network_of(graph, normalize=False), graph).own[0], x)
+    np.testing.assert_array_equal(input_rows(network_of(graph, scaling="none"), graph).own[0], x)

@@ -38,7 +38,9 @@ def model():
     rows[:, 0], rows[::2, 1], rows[7, 2] = 1, 1, 1
     angles = np.linspace(0, 6, 100)
     means = 3 * np.column_stack([np.cos(angles), np.sin(angles)])
-    return NoveltyModel.fit(sparse(rows), sparse(rows), at(*(means * np.linspace(0.9, 1.1, 100)[:, None])), CERTAINTY)
+    return NoveltyModel.fit(
+        sparse(rows), True, sparse(rows), at(*(means * np.linspace(0.9, 1.1, 100)[:, None])), CERTAINTY
+    )
 
 
 def ranks(model, rows, means):
@@ -82,7 +84,7 @@ def test_dense_attributes_are_novel_by_their_squares():
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(300, 5)).astype(np.float32)
     means = at(*generator.normal(size=(300, 2)))
-    model = NoveltyModel.fit(rows, rows, means, CERTAINTY)
+    model = NoveltyModel.fit(rows, False, rows, means, CERTAINTY)
     assert model.column_counts is None
     assert model.center[0] == pytest.approx((rows.astype(float) ** 2).mean(), rel=1e-5)
     new = np.array([[9] * 5, [0.5] * 5], np.float32)
@@ -91,25 +93,38 @@ def test_dense_attributes_are_novel_by_their_squares():
     assert found.unseen.tolist() == [0, 0]
 
 
+def test_counts_do_not_depend_on_the_storage(model):
+    rows = np.zeros((100, 4), np.float32)
+    rows[:, 0], rows[::2, 1], rows[7, 2] = 1, 1, 1
+    means = at(*np.random.default_rng(0).normal(size=(100, 2)))
+    stored = [NoveltyModel.fit(each, True, each, means, CERTAINTY) for each in (rows, sparse(rows))]
+    for name in ("column_counts", "center", "deviation", "quantiles"):
+        np.testing.assert_array_equal(getattr(stored[0], name), getattr(stored[1], name))
+    whole = np.arange(1, 50_001, dtype=np.float32).reshape(2500, 20)
+    drawn = [reference_rows(each, True, np.random.default_rng(1)) for each in (whole, sparse(whole))]
+    assert isinstance(drawn[0], np.ndarray)
+    np.testing.assert_array_equal(drawn[0], drawn[1].toarray())  # type: ignore[union-attr]
+
+
 def test_equal_nodes_have_a_deviation_of_one():
     rows = sparse([[1, 0]] * 5)
-    model = NoveltyModel.fit(rows, rows, at(*[[1, 1]] * 5), CERTAINTY)
+    model = NoveltyModel.fit(rows, True, rows, at(*[[1, 1]] * 5), CERTAINTY)
     assert model.deviation.tolist() == [1, 1]
 
 
 def test_reference_rows_drop_half_of_the_entries():
     rows = sparse(np.arange(1, 50_001).reshape(2500, 20))
-    found = reference_rows(rows, np.random.default_rng(1))
+    found = reference_rows(rows, True, np.random.default_rng(1))
     assert isinstance(found, sp.csr_array)
     assert found.shape == (NOVELTY_SAMPLE, 20)
     assert found.nnz == pytest.approx(NOVELTY_SAMPLE * 20 / 2, rel=0.05)
     assert np.all(np.diff(found.max(axis=1).toarray().ravel()) > 0), "in the order of the nodes"
     dense = np.arange(12, dtype=np.float32).reshape(4, 3)
-    np.testing.assert_array_equal(reference_rows(dense, np.random.default_rng(1)), dense)
+    np.testing.assert_array_equal(reference_rows(dense, False, np.random.default_rng(1)), dense)
 
 
 def test_arrays_and_back(model):
-    again = NoveltyModel.from_arrays(model.to_arrays(), 4, sparse=True)
+    again = NoveltyModel.from_arrays(model.to_arrays(), 4, counted=True)
     for name in ("nodes", "column_counts", "center", "deviation", "quantiles"):
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
 
@@ -131,9 +146,9 @@ def test_arrays_and_back(model):
 )
 def test_tampered_statistics_are_refused(model, change):
     with pytest.raises(FormatError, match="statistics behind the novelty"):
-        NoveltyModel.from_arrays(replace(model, **change).to_arrays(), 4, sparse=True)
+        NoveltyModel.from_arrays(replace(model, **change).to_arrays(), 4, counted=True)
 
 
 def test_statistics_of_the_other_kind_of_attributes_are_refused(model):
     with pytest.raises(FormatError, match="statistics behind the novelty"):
-        NoveltyModel.from_arrays(model.to_arrays(), 4, sparse=False)
+        NoveltyModel.from_arrays(model.to_arrays(), 4, counted=False)

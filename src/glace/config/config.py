@@ -265,6 +265,10 @@ POINT_DISSIMILARITIES = ("dot",)
 """The names of the measures of `glace.gaussian.dissimilarity`, with and without variances."""
 
 
+BY_VALUES = "values"
+"""The scaling of attributes follows their values: `glace.values`."""
+
+
 @dataclass(frozen=True)
 class ModelConfig(Configuration):
     """The shape of the network and of its objective."""
@@ -342,7 +346,13 @@ class ModelConfig(Configuration):
         "`mlp:layers=64+48`, or one per node type as in `word=mlp;photo=image:size=28x28`.",
         description="an encoder",
     )
-    normalize: bool = option(True, "Scale sparse rows to unit length and dense columns to mean 0 and variance 1.")
+    scaling: str = option(
+        BY_VALUES,
+        "How attributes are scaled. `values`: as they ask for, rows to `unit` length if they are counts, indicators or "
+        "TF-IDF, columns to mean 0 and variance 1 (`standard`) if they are measurements, each column as what it is if "
+        "they are mixed. `none`: not at all.",
+        choices=(BY_VALUES, "unit", "standard", "none"),
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoder", canonical(self.encoder))

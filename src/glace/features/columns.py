@@ -14,13 +14,8 @@ import scipy.sparse as sp
 from glace.categories import Categories
 from glace.errors import InputError
 from glace.ids import ArrowColumn, NodeIds, id_array
-from glace.sparse import Matrix, bad_weights
+from glace.sparse import bad_weights
 
-# A CSR entry takes 8 bytes, a dense one 4: if less than a quarter is filled, CSR is at most half the size. A narrow
-# table stays dense: it is small, and dense products are faster.
-SPARSE_BELOW = 0.25
-SPARSE_COLUMNS = 32
-SCALE_RATIO = 100
 MOST_COLUMNS = 2**31 - 1
 _WANTED_ENTRIES = "columns from 0 on and finite values"
 
@@ -99,14 +94,6 @@ def weights_of(table: pa.Table, name: str, where: RowLocator) -> npt.NDArray[np.
     return weights
 
 
-def matrix_of(table: pa.Table, columns: list[str], where: RowLocator) -> Matrix:
-    """Return the columns as one matrix: CSR if it is wide, mostly zero and of one scale, else dense."""
-    dense = dense_of(table, columns, where)
-    found = Contents(len(columns))
-    found.add(dense)
-    return sp.csr_array(dense) if found.are_sparse() else dense
-
-
 def dense_of(table: pa.Table, columns: list[str], where: RowLocator) -> npt.NDArray[np.float32]:
     """Return the columns as one dense matrix of finite numbers."""
     dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
@@ -115,29 +102,6 @@ def dense_of(table: pa.Table, columns: list[str], where: RowLocator) -> npt.NDAr
         _check_number(column, name, where)
         dense[:, place] = _finite(_numbers(column, name, where), name, where)
     return dense
-
-
-class Contents:
-    """Statistics that decide whether a matrix is stored sparse; rows may be added in pieces."""
-
-    def __init__(self, columns: int) -> None:
-        self.columns, self.rows, self.nonzeros = columns, 0, 0
-        self.sizes = np.zeros(columns, dtype=np.float32)
-
-    def add(self, dense: npt.NDArray[np.float32]) -> None:
-        """Add some rows."""
-        self.rows += len(dense)
-        self.nonzeros += int(np.count_nonzero(dense))
-        self.sizes = np.maximum(self.sizes, np.abs(dense).max(axis=0, initial=0))
-
-    def are_sparse(self) -> bool:
-        """Return whether the matrix is wide, mostly zero and of one scale."""
-        mostly_zero = self.nonzeros < SPARSE_BELOW * self.rows * self.columns
-        # Sparse rows are scaled as a whole, so ones would vanish beside an income of 50,000; dense columns are scaled
-        # one by one. Counts and TF-IDF have columns of similar magnitude.
-        sizes = self.sizes[self.sizes > 0]
-        of_one_scale = len(sizes) == 0 or sizes.max() <= SCALE_RATIO * sizes.min()
-        return bool(self.columns > SPARSE_COLUMNS and mostly_zero and of_one_scale)
 
 
 def are_sparse_rows(schema: pa.Schema, columns: list[str]) -> bool:

@@ -19,10 +19,11 @@ import scipy.sparse as sp
 
 from glace.errors import FormatError, InputError
 from glace.features.column_kinds import COLUMNS, Cells, Column, Number, Sentence, Text
-from glace.features.columns import CATEGORIES, Frame, RowLocator, arrow_table, distinct, ids_of, matrix_of, ordered
+from glace.features.columns import CATEGORIES, Frame, RowLocator, arrow_table, dense_of, distinct, ids_of, ordered
 from glace.features.text import TextVocabulary
 from glace.ids import NodeIds
 from glace.sparse import Matrix
+from glace.values import UNIT
 
 DROP = "drop"
 KINDS = (*COLUMNS, DROP)
@@ -102,6 +103,14 @@ class FeaturePipeline:
     def is_sparse(self) -> bool:
         """Whether the matrix is CSR, which one-hot and TF-IDF columns require."""
         return any(column.sparse for column in self.columns)
+
+    @property
+    def scaling(self) -> str | None:
+        """How rows of the matrix are scaled: to unit length, as blocks of columns are by now; None without words.
+
+        Without categories and texts the values decide, as those of any other table of numbers.
+        """
+        return UNIT if self.is_sparse else None
 
     @property
     def vocabulary(self) -> TextVocabulary | None:
@@ -275,7 +284,7 @@ def frame_rows(frame: Frame, names: Sequence[str] | None, pipeline: FeaturePipel
     key = _key(table, names)
     columns = [name for name in table.column_names if name not in (key, *CATEGORIES)] if names is None else list(names)
     chosen = ordered(table, key, columns, where)
-    return Rows(_ids(chosen, key, where), matrix_of(chosen, columns, where))
+    return Rows(_ids(chosen, key, where), dense_of(chosen, columns, where))
 
 
 def pipeline_rows(table: pa.Table, key: str | None, pipeline: FeaturePipeline, where: RowLocator) -> Rows:

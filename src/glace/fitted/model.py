@@ -37,6 +37,7 @@ from glace.queries.pair_scores import PairScores, pair_scores_at
 from glace.storage import container
 from glace.storage.container import Arrays
 from glace.storage.files import sha256_of
+from glace.values import are_counted
 
 if TYPE_CHECKING:
     from glace.fitted.state import EncoderModules
@@ -627,8 +628,9 @@ def _check_finite(weights: Arrays) -> None:
 
 
 def _decode_novelty(arrays: Arrays, schema: NodeType) -> NoveltyModel | None:
+    counted = are_counted(schema.scaling, schema.sparse)
     # A type without nodes has attributes but nothing to learn from.
-    return NoveltyModel.from_arrays(arrays, schema.width or 0, schema.sparse) if arrays else None
+    return NoveltyModel.from_arrays(arrays, schema.width or 0, counted) if arrays else None
 
 
 def _decode_validation(count: int, arrays: Arrays) -> HeldOut | None:

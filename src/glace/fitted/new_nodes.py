@@ -14,6 +14,7 @@ from glace.features.pipeline import frame_rows
 from glace.graph.graph import NodeAttributes, NodeType
 from glace.ids import NodeIds
 from glace.sparse import Matrix, checked_matrix
+from glace.values import in_storage
 
 if TYPE_CHECKING:
     from glace.model.inputs import NodeInputs
@@ -113,9 +114,7 @@ def _matrix(attributes: NewAttributes, schema: NodeType) -> Matrix:
         )
     if matrix.shape[0] == 0:
         raise InputError("there are no rows of attributes; give at least one node")
-    if schema.sparse:
-        return sp.csr_array(matrix)
-    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    return in_storage(matrix, schema.sparse)
 
 
 def _from_texts(texts: Sequence[str], schema: NodeType) -> Matrix:

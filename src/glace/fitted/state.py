@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from glace.blocks import blocks
 from glace.config.config import Config, CustomEncoder
@@ -160,13 +159,14 @@ class NetworkState:
 
     def _check_sizes(self, types: "Sequence[InputType]") -> None:
         """Raise unless weights have the stated sizes, before anything of the stated size is allocated."""
+        from glace.model.layers import scaled_columns
         from glace.model.network import column_weights
 
         for name, code in column_weights(types, self.config.model).items():
             if name not in self.weights:
                 raise FormatError(f"{self.source} is not a usable model file: weights of a node type are missing")
             shape, found = types[code].shape, self.weights[name].shape
-            rows = shape.columns if not name.startswith("scales.") else 0 if shape.sparse else shape.width
+            rows = scaled_columns(shape) if name.startswith("scales.") else shape.columns
             if found[:1] != (rows,):
                 raise FormatError(
                     f"{self.source} is not a usable model file: the weights {name} have the shape {found}, "
@@ -205,7 +205,8 @@ def input_shape(node_type: NodeType) -> "InputShape":
     """Return the shape of the encoder's input for nodes of a type."""
     from glace.model.inputs import InputShape
 
-    return InputShape(node_type.width or node_type.count, node_type.sparse, one_hot=node_type.width is None)
+    width, one_hot = node_type.width or node_type.count, node_type.width is None
+    return InputShape(width, node_type.sparse, one_hot=one_hot, scaling=node_type.scaling)
 
 
 def graph_inputs(network: "Network", graph: Graph) -> "NodeInputs":
@@ -239,6 +240,5 @@ def embed_all(network: "Network", inputs: "NodeInputs", allocate: Allocator) -> 
 
 
 def standardized(network: "Network", code: int, attributes: Matrix) -> Matrix:
-    """Return dense attributes of a node type as the encoder standardizes them; sparse ones as they are."""
-    scaled: Matrix = attributes if sp.issparse(attributes) else network.scaled(code, attributes)
-    return scaled
+    """Return measurements of a node type as the encoder standardizes them; attributes that are counted as they are."""
+    return attributes if network.types[code].shape.counted else network.scaled(code, attributes)

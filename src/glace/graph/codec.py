@@ -8,7 +8,8 @@
     types/0/feature_names/bytes, .../offsets                names of its columns, if known
     types/0/pipeline                                        `FeaturePipeline.to_bytes`, if it has one
 
-Metadata: {"nodes": n, "directed": bool, "types": [{"name", "count", "width" (null without attributes), "sparse"}]}.
+Metadata: {"nodes": n, "directed": bool, "types": [{"name", "count", "width" (null without attributes), "sparse",
+"scaling"}]}.
 Arrays may be mapped from files: `decode` never copies them and reads them in blocks.
 """
 
@@ -27,6 +28,7 @@ from glace.graph.graph import Graph, Mapped, NodeAttributes, NodeType
 from glace.ids import NodeIds
 from glace.sparse import Matrix, assembled, bad_weights, entry_blocks, index_width
 from glace.storage.container import Arrays, pack_strings, unpack_strings
+from glace.values import SCALINGS
 
 JSON = dict[str, object]
 
@@ -103,7 +105,8 @@ def encode_types(types: Sequence[NodeType], *, rows: bool = True) -> tuple[list[
     stated: list[JSON] = []
     arrays: Arrays = {}
     for code, each in enumerate(types):
-        stated.append({"name": each.name, "count": each.count, "width": each.width, "sparse": each.sparse})
+        facts: JSON = {"name": each.name, "count": each.count, "width": each.width, "sparse": each.sparse}
+        stated.append({**facts, "scaling": each.scaling})
         if rows and each.attributes is not None:
             arrays |= encode_matrix(f"types/{code}/attributes", each.attributes)
         if each.feature_names is not None:
@@ -122,14 +125,16 @@ def decode_types(stated: object, arrays: Arrays, *, rows: bool = True) -> tuple[
 
 def _type(stated: object, code: int, arrays: Arrays, rows: bool) -> NodeType:
     if not isinstance(stated, dict):
-        raise FormatError(f"node type {code} must be an object with name, count, width and sparse")
-    name, count, width, sparse = (stated.get(key) for key in ("name", "count", "width", "sparse"))
+        raise FormatError(f"node type {code} must be an object with name, count, width, sparse and scaling")
+    name, count, width, sparse, scaling = (stated.get(key) for key in ("name", "count", "width", "sparse", "scaling"))
     if not isinstance(name, str) or not isinstance(count, int) or count < 0:
         raise FormatError(f"node type {code} needs a name and a count, not {name!r}, {count!r}")
     if width is None:
         return NodeType(name, count)
     if not isinstance(width, int) or width < 1 or not isinstance(sparse, bool):
         raise FormatError(f"node type {code} needs a width of at least 1 and true or false for sparse")
+    if scaling not in SCALINGS:
+        raise FormatError(f"node type {code} needs a scaling, one of {', '.join(SCALINGS)}, not {scaling!r}")
     shape, prefix = (count if rows else 0, width), f"types/{code}"
     matrix: Matrix
     if not rows:
@@ -145,7 +150,7 @@ def _type(stated: object, code: int, arrays: Arrays, rows: bool) -> NodeType:
             raise FormatError(f"{prefix}/feature_names has {len(names):,} names for {width:,} attributes")
     stored = arrays.get(f"{prefix}/pipeline")
     pipeline = None if stored is None else FeaturePipeline.from_bytes(stored, width)
-    return NodeType(name, count, matrix, names, pipeline)
+    return NodeType(name, count, matrix, names, pipeline, scaling)
 
 
 def _attributes(types: tuple[NodeType, ...], node_types: Categories | None, count: int) -> NodeAttributes:

@@ -30,6 +30,7 @@ from glace.sparse import (
     read_only,
     summed_matrix,
 )
+from glace.values import NONE, ValueSummary, in_storage
 
 NodeIndex = npt.NDArray[np.int64]
 TypeCodes = npt.NDArray[np.int32]
@@ -52,6 +53,9 @@ class NodeType:
         Names of the D columns, if they are known.
     pipeline
         How the columns of a table became `attributes`; new rows pass through the same pipeline.
+    scaling
+        How training scales the attributes, one of `glace.values.SCALINGS`. Like their storage, it follows from their
+        values: see `by_values`.
     """
 
     name: str
@@ -59,6 +63,7 @@ class NodeType:
     attributes: Matrix | None = None
     feature_names: tuple[str, ...] | None = None
     pipeline: FeaturePipeline | None = None
+    scaling: str = NONE
 
     def features(self) -> Matrix:
         """Return the attributes, or the one-hot identity if there are none."""
@@ -79,6 +84,24 @@ class NodeType:
         """How the attributes are stored: "none", "sparse" or "dense"."""
         return "none" if self.attributes is None else "sparse" if self.sparse else "dense"
 
+    def by_values(self) -> "NodeType":
+        """Return the type with the storage and the scaling that the values of its attributes call for.
+
+        Storage follows the density. Scaling follows what the values are, unless a pipeline knows it: it has already
+        scaled its blocks of columns. A type without nodes stays as it is.
+        """
+        if self.attributes is None or self.count == 0:
+            return self
+        summary = ValueSummary.of(self.attributes)
+        scaling = (self.pipeline and self.pipeline.scaling) or summary.scaling()
+        return replace(self, attributes=in_storage(self.attributes, summary.is_sparse()), scaling=scaling)
+
+    def like(self, schema: "NodeType") -> "NodeType":
+        """Return the type with the storage and the scaling of another."""
+        if self.attributes is None:
+            return self
+        return replace(self, attributes=in_storage(self.attributes, schema.sparse), scaling=schema.scaling)
+
     def without_rows(self) -> "NodeType":
         """Return the attribute schema: everything but the rows."""
         return replace(self, attributes=None if self.attributes is None else self.attributes[:0])
@@ -92,7 +115,8 @@ class NodeType:
         if self.attributes is None:
             return replace(self, count=len(rows))
         taken = self.attributes[rows]
-        return replace(self, count=len(rows), attributes=narrowed(taken) if sp.issparse(taken) else taken)
+        taken = narrowed(taken) if sp.issparse(taken) else taken
+        return replace(self, count=len(rows), attributes=taken).by_values()
 
     def text(self) -> str:
         """Describe the type, such as "120 word with 500 sparse attributes"."""
@@ -193,10 +217,8 @@ class NodeAttributes:
         return counts
 
     def storage(self) -> str:
-        """Describe how the attributes are stored, for fingerprints."""
-        if self.types[0].name == "":
-            return self.types[0].storage
-        return json.dumps([[each.name, each.count, each.storage] for each in self.types])
+        """Describe how the attributes are stored and scaled, for fingerprints."""
+        return json.dumps([[each.name, each.count, each.storage, each.scaling] for each in self.types])
 
     def arrays(self) -> Iterator[npt.NDArray[np.generic]]:
         """Yield every array the attributes consist of."""
@@ -212,7 +234,10 @@ def identity(count: int) -> sp.csr_array:
 
 
 def checked_type(node_type: NodeType, ids: NodeIds | None) -> NodeType:
-    """Return the type with its attributes as read-only, finite float32; `ids` name a bad row's node."""
+    """Return the type with its attributes as read-only, finite float32, stored and scaled by their values.
+
+    `ids` name a bad row's node.
+    """
     if node_type.attributes is None:
         return node_type
     try:
@@ -222,7 +247,10 @@ def checked_type(node_type: NodeType, ids: NodeIds | None) -> NodeType:
     if matrix.shape[0] != node_type.count:
         raise InputError(f"{matrix.shape[0]:,} rows of attributes for {node_type.count:,} nodes; give one row a node")
     assert node_type.feature_names is None or len(node_type.feature_names) == matrix.shape[1]
-    return replace(node_type, attributes=read_only(matrix))
+    checked = replace(node_type, attributes=matrix).by_values()
+    for array in matrix_arrays(checked.attributes):
+        array.flags.writeable = False
+    return checked
 
 
 def _counted(text: str) -> int:
@@ -403,7 +431,7 @@ class Graph:
         """Return the same graph without node types; the attributes of each type become columns of their own."""
         only = self.node_attributes.types[0]
         if only.name or len(self.node_attributes.types) > 1:
-            only = NodeType("", self.num_nodes, self.features() if self.has_attributes else None)
+            only = NodeType("", self.num_nodes, self.features() if self.has_attributes else None).by_values()
         return replace(self.with_types([only]), node_types=None)
 
     def with_types(self, types: Sequence[NodeType]) -> "Graph":

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from glace.categories import Categories
 from glace.errors import InputError
 from glace.features.columns import (
-    Contents,
     are_sparse_rows,
     attribute_columns,
     dense_of,
@@ -39,6 +38,7 @@ from glace.io.table_file import (
 from glace.io.tables import EdgeTable, are_unknown, check_id_kinds, check_policy, edge_table, sorted_ids, unknown_node
 from glace.sparse import Matrix, checked_matrix, index_width_of, nonzeros_per_row
 from glace.storage.container import pack_strings
+from glace.values import NONE, ValueSummary, in_storage
 
 ATTRIBUTES = "types/0/attributes"
 IDS_PER_EDGE = 4
@@ -125,7 +125,7 @@ class NodeRows:
 
     def __init__(self, path: str | Path, header: bool, report: Report) -> None:
         self.path, self.header = path, header
-        self.storage, self.width = "none", 0
+        self.width = 0
         ids: list[pa.Array] = []
         categories: dict[str, list[pa.Array]] = {"label": [], "type": []}
         self._counts: list[npt.NDArray[np.integer]] = [np.empty(0, np.int64)]
@@ -143,15 +143,18 @@ class NodeRows:
         self.labels, self.types = (
             Categories.of(pa.chunked_array(chunks)) if chunks else None for chunks in categories.values()
         )
-        if self.columns:
-            self.storage = "sparse" if self.lists or self._contents.are_sparse() else "dense"
+
+    def summary_of_values(self, nodes: int) -> ValueSummary:
+        """Return the statistics of the matrix of so many nodes, of which some may have no row in the file."""
+        self._summary.rows = nodes
+        return self._summary
 
     def _read_schema(self, piece: TableFile) -> None:
         names, self.where = piece.table.column_names, piece.where
         self.key, self.columns = id_column(names, piece.where), attribute_columns(names, piece.where)
         self.lists = are_sparse_rows(piece.table.schema, self.columns)
         self.width = 0 if self.lists else len(self.columns)
-        self._contents = Contents(self.width)
+        self._summary = ValueSummary(self.width)
         self.feature_names = tuple(self.columns) if self.columns and piece.named and not self.lists else None
 
     def _count(self, piece: TableFile) -> None:
@@ -159,10 +162,8 @@ class NodeRows:
             return
         matrix = self._matrix(piece)
         self._counts.append(nonzeros_per_row(matrix))
-        if isinstance(matrix, np.ndarray):
-            self._contents.add(matrix)
-        else:
-            self.width = max(self.width, matrix.shape[1])
+        self._summary.add(matrix)
+        self.width = max(self.width, matrix.shape[1])
 
     def _matrix(self, piece: TableFile) -> Matrix:
         if self.lists:
@@ -173,10 +174,10 @@ class NodeRows:
         """Read the file again and write row k to node positions[k]; return the number of non-zeros of each node."""
         counts = np.zeros(nodes, dtype=np.int64)
         counts[positions] = np.concatenate(self._counts)
-        if self.storage == "sparse":
+        if self.summary_of_values(nodes).is_sparse():
             put = _sparse_target(writer, counts, self.width)
         else:
-            put = writer.create(ATTRIBUTES, (nodes, self.width), np.float32).__setitem__
+            put = _dense_target(writer, nodes, self.width)
         first = 0
         for piece, share in table_pieces(self.path, "attributes", self.header):
             matrix = self._matrix(piece)
@@ -184,6 +185,17 @@ class NodeRows:
             first += matrix.shape[0]
             report(share)
         return counts
+
+
+def _dense_target(writer: FolderWriter, nodes: int, columns: int) -> Callable[[Positions, Matrix], None]:
+    """Create a dense matrix; return the function that writes rows to positions."""
+    rows = writer.create(ATTRIBUTES, (nodes, columns), np.float32)
+
+    def put(positions: Positions, matrix: Matrix) -> None:
+        # The last columns of sparse rows may be missing in a piece.
+        rows[positions, : matrix.shape[1]] = in_storage(matrix, sparse=False)
+
+    return put
 
 
 def _sparse_target(writer: FolderWriter, counts: Positions, columns: int) -> Callable[[Positions, Matrix], None]:
@@ -205,8 +217,10 @@ def _sparse_target(writer: FolderWriter, counts: Positions, columns: int) -> Cal
 
 def _metadata(nodes: int, rows: NodeRows | None, directed: bool) -> dict[str, object]:
     """The metadata of `glace.graph.codec` for a graph of one node type."""
-    storage, width = ("none", 0) if rows is None else (rows.storage, rows.width)
-    only = {"name": "", "count": nodes, "width": None if storage == "none" else width, "sparse": storage != "dense"}
+    only: dict[str, object] = {"name": "", "count": nodes, "width": None, "sparse": True, "scaling": NONE}
+    if rows is not None and rows.columns:
+        summary = rows.summary_of_values(nodes)
+        only |= {"width": rows.width, "sparse": summary.is_sparse(), "scaling": summary.scaling()}
     return {"nodes": nodes, "directed": directed, "types": [only]}
 
 
@@ -340,7 +354,7 @@ def _write_rows(
             writer.put({f"{name}/codes": codes, **pack_strings(f"{name}/names", categories.names)})
     if rows.feature_names is not None:
         writer.put(pack_strings("types/0/feature_names", rows.feature_names))
-    if rows.storage == "none":
+    if not rows.columns:
         return report
     counts = rows.write(writer, plan.rows, len(plan.ids), progress)
     return replace(report, empty_attribute_rows=int((counts == 0).sum()))

@@ -4,7 +4,6 @@ A file need not be trusted: no pickle is loaded and every array is checked, see 
 """
 
 import logging
-import math
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,10 @@ from glace.graph.arrays import edges_of
 from glace.graph.codec import encode_matrix
 from glace.graph.graph import Graph, NodeType, build
 from glace.ids import NodeIds
-from glace.sparse import Matrix
 from glace.storage.archive import MAX_BYTES, read_arrays, string_array
 from glace.storage.container import Array, Arrays
 from glace.storage.files import existing, replacing
+from glace.values import in_storage
 
 MAX_COLUMNS = 2**31 - 1
 
@@ -40,7 +39,7 @@ def read_npz(path: str | Path, *, directed: bool = False, max_bytes: int = MAX_B
     """Read a graph from an .npz file in the Graph2Gauss layout.
 
     The members are adj_data, adj_indices, adj_indptr and adj_shape, a CSR matrix of edge weights; optionally attr_*,
-    labels (negative: none), label_names and node_names. Attributes stored with all their zeros are read as dense.
+    labels (negative: none), label_names and node_names.
     Names of nodes or attributes that are repeated or incomplete are logged and ignored.
 
     Parameters
@@ -109,7 +108,7 @@ def write_npz(graph: Graph, path: str | Path) -> None:
     shape = (graph.num_nodes, graph.num_nodes)
     members = _matrix_members("adj", sp.csr_array((weights, (pairs[:, 0], pairs[:, 1])), shape=shape))
     if graph.attributes is not None:
-        members |= _matrix_members("attr", _with_zeros(graph.attributes))
+        members |= _matrix_members("attr", in_storage(graph.attributes, sparse=True))
     with replacing(path) as temporary, temporary.open("wb") as opened:
         np.savez_compressed(opened, allow_pickle=False, **members, **_name_members(graph))
 
@@ -157,9 +156,6 @@ def _only_type(members: Arrays, count: int, source: str) -> NodeType:
     rows, width = attributes.shape
     pipeline = FeaturePipeline.from_bytes(members["pipeline"], width) if "pipeline" in members else None
     names = None if pipeline else _names(members, "attr_names", width, source, "attributes have no names")
-    # Dense only if every zero is stored, so a small file cannot ask for a huge dense matrix.
-    if attributes.nnz == math.prod(attributes.shape) and attributes.has_canonical_format:
-        attributes = attributes.toarray()
     return NodeType("", rows, attributes, None if names is None else tuple(names), pipeline)
 
 
@@ -219,15 +215,6 @@ def _categories(members: Arrays, values: str, names: str, count: int) -> Categor
     if len(set(known)) != len(known) or codes.max(initial=-1) >= len(known):
         raise FormatError(f"{names} has {len(known):,} names; expected distinct ones for 0 to {codes.max(initial=-1)}")
     return Categories(np.where(codes < 0, -1, codes).astype(np.int32), known)
-
-
-def _with_zeros(attributes: Matrix) -> sp.csr_array:
-    """A dense matrix with its zeros stored: that is how `read_npz` knows it, and other readers need not care."""
-    if not isinstance(attributes, np.ndarray):
-        return attributes
-    rows, columns = attributes.shape
-    indices, indptr = np.tile(np.arange(columns), rows), np.arange(rows + 1) * columns
-    return sp.csr_array((attributes.ravel(), indices, indptr), shape=(rows, columns))
 
 
 def _matrix_members(name: str, matrix: sp.csr_array) -> Arrays:

@@ -17,13 +17,13 @@ from glace.features.columns import (
     are_sparse_rows,
     arrow_table,
     attribute_columns,
+    dense_of,
     distinct,
     edge_columns,
     id_column,
     ids_of,
     is_text,
     label_and_type,
-    matrix_of,
     sparse_rows_of,
     text_column,
     weights_of,
@@ -319,7 +319,7 @@ def attribute_table(
         return NodeTable(ids, where, matrix, *categories, pipeline=pipeline, cleaning_report=report)
     if sparse_rows:
         return NodeTable(ids, where, sparse_rows_of(table, where), *categories)
-    dense = matrix_of(table, columns, where) if columns else None
+    dense = dense_of(table, columns, where) if columns else None
     return NodeTable(ids, where, dense, *categories, feature_names=tuple(columns) or None)
 
 

@@ -12,22 +12,31 @@ from torch import nn
 from glace.config.config import MLP, EncoderSpec
 from glace.kernels import inputs as kernels
 from glace.kernels.compile import CSR
-from glace.sparse import Matrix
+from glace.sparse import Matrix, narrowed
+from glace.values import NONE, are_counted, in_storage
 
 NodeIndex = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float32]
 
 
 class InputShape(NamedTuple):
     """The attributes of a node type as a network sees them.
 
     `width` is the number D of attributes; sparse ones are hashed into `hashed` columns if that is not 0. `one_hot`
-    nodes have no attributes: each has a column of its own.
+    nodes have no attributes: each has a column of its own. `scaling` is one of `glace.values.SCALINGS`; `sparse` says
+    whether the scaled rows are, which standardised ones never are, however the attributes are stored.
     """
 
     width: int
     sparse: bool
     hashed: int = 0
     one_hot: bool = False
+    scaling: str = NONE
+
+    @property
+    def counted(self) -> bool:
+        """See `glace.values.are_counted`."""
+        return are_counted(self.scaling, self.sparse)
 
     @property
     def columns(self) -> int:
@@ -56,15 +65,45 @@ class InputType:
 
 @dataclass(frozen=True)
 class Scaling:
-    """How attributes are scaled: sparse rows to unit length, dense columns by a shift and a factor."""
+    """How attribute rows are scaled.
+
+    Columns of measurements are scaled one by one, by a `shift` and a `factor` (D,), which are empty without any. With
+    `unit`, the other columns, whose factor is 0, are scaled to unit length, row by row.
+    """
 
     unit: bool
-    shift: npt.NDArray[np.float32] | None = None
-    factor: npt.NDArray[np.float32] | None = None
+    shift: Numbers = field(default_factory=lambda: np.empty(0, np.float32))
+    factor: Numbers = field(default_factory=lambda: np.empty(0, np.float32))
 
-    def of_dense(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    @property
+    def by_column(self) -> bool:
+        """Whether some columns are scaled one by one."""
+        return len(self.shift) > 0
+
+    def of_dense(self, rows: Numbers) -> Numbers:
         """Return scaled dense rows."""
-        return rows if self.shift is None or self.factor is None else (rows - self.shift) * self.factor
+        if not self.by_column:
+            return _of_unit_length(rows) if self.unit else rows
+        scaled = (rows - self.shift) * self.factor
+        return scaled + _of_unit_length(np.where(self.factor == 0, rows, 0)) if self.unit else scaled
+
+    def of_sparse(self, rows: sp.csr_array) -> sp.csr_array:
+        """Return scaled sparse rows; a measured column that is 0 in the attributes is not so when it is scaled."""
+        measured = np.flatnonzero(self.factor)
+        others = rows.copy()
+        others.data[self.factor[others.indices] != 0] = 0
+        others.eliminate_zeros()
+        lengths = np.sqrt(np.add.reduceat(np.append(np.square(others.data, dtype=np.float64), 0), others.indptr[:-1]))
+        others.data /= np.repeat(lengths, np.diff(others.indptr)).astype(np.float32)
+        values = (rows[:, measured].toarray() - self.shift[measured]) * self.factor[measured]
+        places = np.repeat(np.arange(len(values)), len(measured)), np.tile(measured, len(values))
+        return narrowed(others + sp.csr_array((values.ravel(), places), shape=rows.shape))
+
+
+def _of_unit_length(rows: Numbers) -> Numbers:
+    """Return rows of length 1; an empty row stays empty."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return rows / np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
 
 
 MAX_NEIGHBORS = 5
@@ -107,7 +146,7 @@ class TypeInputs:
         if self.shape.one_hot:
             mask = None  # dropout would erase a one-hot node completely
         if not self.shape.sparse:
-            return _dropout(self.scaling.of_dense(self.attributes[rows]), mask, matrix)
+            return _dropout(self._scaled(rows), mask, matrix)
         count = len(rows)
         return self._sparse((np.arange(count + 1), rows, np.ones(count, np.float32)), mask, matrix)
 
@@ -116,15 +155,27 @@ class TypeInputs:
         if self.shape.sparse:
             return self._sparse(neighbors, mask, matrix)
         start, rows, share = neighbors
-        weights = sp.csr_array((share, rows, start), shape=(len(start) - 1, self.attributes.shape[0]))
-        means = self.scaling.of_dense(weights @ self.attributes)
-        means[np.diff(start) == 0] = 0
+        if self.scaling.unit:
+            distinct, places = np.unique(rows, return_inverse=True)
+            means = sp.csr_array((share, places, start), shape=(len(start) - 1, len(distinct))) @ self._scaled(distinct)
+        else:  # the mean of rows can be scaled instead of the rows
+            weights = sp.csr_array((share, rows, start), shape=(len(start) - 1, self.attributes.shape[0]))
+            means = self.scaling.of_dense(in_storage(weights @ self.attributes, sparse=False))
+            means[np.diff(start) == 0] = 0
         return _dropout(means, mask, matrix)
+
+    def _scaled(self, rows: npt.NDArray[np.integer]) -> Numbers:
+        return self.scaling.of_dense(in_storage(self.attributes[rows], sparse=False))
 
     def _sparse(self, combination: CSR, mask: InputMask | None, matrix: int) -> sp.csr_array:
         dropout, seed = (0.0, 0) if mask is None else (mask.dropout, mask.seed_of(matrix))
+        attributes, unit = self.attributes, self.scaling.unit
+        if self.scaling.by_column:
+            start, rows, share = combination
+            distinct, places = np.unique(rows, return_inverse=True)
+            attributes, combination, unit = self.scaling.of_sparse(attributes[distinct]), (start, places, share), False
         arrays = kernels.combined_rows(
-            _arrays(self.attributes), combination, self.shape.hashed, self.scaling.unit, dropout, seed, self._slots
+            _arrays(attributes), combination, self.shape.hashed, unit, dropout, seed, self._slots
         )
         # scipy's constructor would check and copy.
         rows = sp.csr_array((len(combination[0]) - 1, self.shape.columns), dtype=np.float32)

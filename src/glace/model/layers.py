@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from glace.blocks import row_blocks
+from glace.blocks import BLOCK, blocks
 from glace.config.config import MLP, CustomEncoder, EncoderSpec, Identity, Image
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian
@@ -23,44 +23,68 @@ from glace.kernels import sparse_layer
 from glace.kernels.compile import CSR, IntArray
 from glace.model.inputs import InputRows, InputShape, InputType, NodeIndex, Scaling
 from glace.sparse import Matrix
+from glace.values import MIXED, STANDARD, UNIT, ValueSummary, in_storage
 
 Numbers = npt.NDArray[np.float64]
 
 
-def column_moments(matrix: npt.NDArray[np.floating]) -> tuple[Numbers, Numbers]:
+def column_moments(matrix: Matrix) -> tuple[Numbers, Numbers]:
     """Return the mean (D,) and standard deviation (D,) of columns, computed in float64 and in blocks of rows."""
-    count, zero = len(matrix), np.zeros(matrix.shape[1])
-    mean = sum((block.sum(axis=0, dtype=np.float64) for block in row_blocks(matrix)), zero) / count
-    squares = sum((((block - mean) ** 2).sum(axis=0) for block in row_blocks(matrix)), zero)
+    count, zero = matrix.shape[0], np.zeros(matrix.shape[1])
+    mean = sum((block.sum(axis=0, dtype=np.float64) for block in _dense_blocks(matrix)), zero) / count
+    squares = sum((((block - mean) ** 2).sum(axis=0) for block in _dense_blocks(matrix)), zero)
     return np.asarray(mean), np.sqrt(squares / count)
 
 
-class StandardScaling(nn.Module):
-    """Shift and factor of dense attributes, (D,) each; both are empty for sparse attributes."""
+def _dense_blocks(matrix: Matrix) -> Iterator[npt.NDArray[np.float32]]:
+    size = max(BLOCK // max(matrix.shape[1], 1), 1)
+    return (in_storage(matrix[rows], sparse=False) for rows in blocks(matrix.shape[0], size))
+
+
+class AttributeScaling(nn.Module):
+    """Shift and factor of measured columns, (D,) each; both are empty if no column is scaled on its own."""
 
     shift: Tensor
     scale: Tensor
 
     def __init__(self, shape: InputShape) -> None:
         super().__init__()
-        self.sparse, width = shape.sparse, 0 if shape.sparse else shape.width
+        self.kind, width = shape.scaling, scaled_columns(shape)
         self.register_buffer("shift", torch.zeros(width))
         self.register_buffer("scale", torch.ones(width))
 
-    def learn(self, matrix: npt.NDArray[np.float32], shared: bool) -> None:
+    def learn(self, matrix: Matrix, shared: bool) -> None:
         """Learn the scale from the training nodes, per column or `shared` by all; a constant is only shifted."""
+        if self.kind not in BY_COLUMN:
+            return
         mean, deviation = column_moments(matrix)
         if shared:
             overall = np.full_like(mean, mean.mean())
             deviation = np.sqrt((deviation**2 + (mean - overall) ** 2).mean() * np.ones_like(mean))
             mean = overall
         deviation[deviation == 0] = 1
+        factor = 1 / deviation
+        if self.kind == MIXED:
+            # As long as the other columns are together, whose rows have unit length.
+            measured = ValueSummary.of(matrix).measured()
+            factor = np.where(measured, factor / np.sqrt(max(int(measured.sum()), 1)), 0)
+            mean = np.where(measured, mean, 0)
         self.shift.copy_(torch.from_numpy(mean))
-        self.scale.copy_(torch.from_numpy(1 / deviation))
+        self.scale.copy_(torch.from_numpy(factor))
 
-    def scaling(self, unit: bool) -> Scaling:
-        """Return the scaling as arrays; `unit` says whether sparse rows are scaled to unit length."""
-        return Scaling(unit) if self.sparse else Scaling(False, self.shift.cpu().numpy(), self.scale.cpu().numpy())
+    def scaling(self) -> Scaling:
+        """Return the scaling as arrays."""
+        unit = self.kind in (UNIT, MIXED)
+        return Scaling(unit, self.shift.cpu().numpy(), self.scale.cpu().numpy())
+
+
+BY_COLUMN = (STANDARD, MIXED)
+"""Scalings that treat columns one by one."""
+
+
+def scaled_columns(shape: InputShape) -> int:
+    """Return the length of the shift and the factor of attributes of this shape."""
+    return shape.width if shape.scaling in BY_COLUMN else 0
 
 
 class InputLayer(nn.Module):

@@ -15,7 +15,17 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from glace.config.config import MLP, CustomEncoder, EncoderSpec, Identity, Image, ModelConfig, canonical, parse_encoders
+from glace.config.config import (
+    BY_VALUES,
+    MLP,
+    CustomEncoder,
+    EncoderSpec,
+    Identity,
+    Image,
+    ModelConfig,
+    canonical,
+    parse_encoders,
+)
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, concatenated, named, products
 from glace.kernels import losses
@@ -32,16 +42,17 @@ from glace.model.inputs import (
     only_type,
 )
 from glace.model.layers import (
+    AttributeScaling,
     GaussianHead,
     HiddenLayer,
     PointHead,
-    StandardScaling,
     check_module,
     column_weight,
     has_training_mode,
 )
 from glace.rng import Streams
 from glace.sparse import Matrix
+from glace.values import NONE, STANDARD
 
 Weights = Mapping[str, npt.NDArray[np.generic]]
 ENCODE_ROWS = 4096
@@ -106,7 +117,7 @@ class Network(nn.Module):
                 for proximity in self.proximities
             }
         )
-        self.scales = nn.ModuleList(StandardScaling(each.shape) for each in self.types)
+        self.scales = nn.ModuleList(AttributeScaling(each.shape) for each in self.types)
         self.to(self.device)
 
     def _encoder(self, role: str, streams: Streams) -> Encoder:
@@ -122,9 +133,9 @@ class Network(nn.Module):
         return column_weights(self.types, self.config)
 
     def standardize(self, matrices: Sequence[Matrix]) -> None:
-        """Learn the scale of dense attributes from the training nodes; sparse rows are scaled one by one."""
+        """Learn the scale of measured columns from the training nodes."""
         for each, scale, matrix in zip(self.types, self._scales(), matrices, strict=True):
-            if not each.shape.sparse and self.config.normalize and matrix.shape[0]:
+            if matrix.shape[0]:
                 scale.learn(matrix, shared=isinstance(each.encoder, Image))
 
     def inputs(
@@ -143,12 +154,11 @@ class Network(nn.Module):
         matrices[type_code] = matrix
         return self.inputs(matrices, None, only_type(type_code))
 
-    def _scales(self) -> list[StandardScaling]:
-        return [scale for scale in self.scales if isinstance(scale, StandardScaling)]
+    def _scales(self) -> list[AttributeScaling]:
+        return [scale for scale in self.scales if isinstance(scale, AttributeScaling)]
 
     def _type_inputs(self, type_code: int, matrix: Matrix) -> TypeInputs:
-        scaling = self._scales()[type_code].scaling(unit=self.config.normalize)
-        return TypeInputs(self.types[type_code].shape, matrix, scaling)
+        return TypeInputs(self.types[type_code].shape, matrix, self._scales()[type_code].scaling())
 
     def scaled(self, type_code: int, matrix: Matrix) -> Matrix:
         """Return the attributes of nodes of a type as its encoder receives them."""
@@ -248,6 +258,7 @@ def _input_type(
     encoder = encoders.get(name, Identity() if shape.one_hot else encoders[""])
     if shape.one_hot and encoder == MLP():
         encoder = Identity()
+    shape = _with_scaling(shape, config.scaling, encoder)
     # Hashing would scramble the pixels of an image, or whatever a user's module reads.
     if shape.sparse and column_weight(encoder):
         shape = shape._replace(hashed=config.n_hashed_features or 0)
@@ -258,6 +269,15 @@ def _input_type(
     if isinstance(encoder, Image):
         encoder.check_width(shape.width, found.title())
     return found
+
+
+def _with_scaling(shape: InputShape, wanted: str, encoder: EncoderSpec) -> InputShape:
+    """Return the shape with the scaling that is used: the wanted one, or the one that the values call for."""
+    if wanted == BY_VALUES:
+        # All pixels of an image have one scale.
+        wanted = STANDARD if isinstance(encoder, Image) else shape.scaling
+    scaling = NONE if shape.one_hot else wanted
+    return shape._replace(scaling=scaling, sparse=shape.sparse and scaling != STANDARD)
 
 
 def _module(name: str, encoder: CustomEncoder, modules: Mapping[str, nn.Module]) -> nn.Module:

@@ -27,6 +27,7 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.graph.graph import Graph, NodeAttributes
 from glace.sparse import Matrix, nonzeros_per_row
 from glace.storage.container import Arrays
+from glace.values import in_storage
 
 ATTRIBUTES, EDGES = 0.2, 0.3
 """Exponents of the evidence. With 0, every second node is more certain when half of its edges are removed; with 1, only
@@ -137,22 +138,23 @@ class Novelty(NamedTuple):
         return np.asarray((self.rank > HIGH) | (self.unseen > UNSEEN))
 
 
-def reference_rows(attributes: Matrix, generator: np.random.Generator) -> Matrix:
-    """Attributes of at most `NOVELTY_SAMPLE` nodes, with half of the entries dropped if they are sparse."""
+def reference_rows(attributes: Matrix, counted: bool, generator: np.random.Generator) -> Matrix:
+    """Attributes of at most `NOVELTY_SAMPLE` nodes; if they are `counted`, half of the entries are dropped."""
     rows = attributes[np.sort(generator.permutation(attributes.shape[0])[:NOVELTY_SAMPLE])]
-    if isinstance(rows, np.ndarray):
+    if not counted:
         return rows
     entries = sp.coo_array(rows)
     kept = generator.random(entries.nnz) < 0.5
     values = entries.data[kept], (entries.row[kept], entries.col[kept])
-    return sp.csr_array(values, shape=rows.shape, dtype=np.float32)
+    dropped = sp.csr_array(values, shape=rows.shape, dtype=np.float32)
+    return in_storage(dropped, sparse=not isinstance(rows, np.ndarray))
 
 
 @dataclass(frozen=True, eq=False)
 class NoveltyModel:
     """Statistics of the training nodes of one type.
 
-    `column_counts` (D,) is the number of nodes, of `nodes`, that have each sparse attribute, None for dense ones.
+    `column_counts` (D,) is the number of nodes, of `nodes`, that have each attribute, None for measurements.
     `center` and `deviation` (2,) standardize the two signs of novelty; `quantiles` (STEPS + 1,) are those of their sum.
     """
 
@@ -163,21 +165,25 @@ class NoveltyModel:
     quantiles: Numbers
 
     @classmethod
-    def fit(cls, attributes: Matrix, scaled: Matrix, gaussians: Gaussian, certainty: CertaintyModel) -> "NoveltyModel":
+    def fit(
+        cls, attributes: Matrix, counted: bool, scaled: Matrix, gaussians: Gaussian, certainty: CertaintyModel
+    ) -> "NoveltyModel":
         """Compute the statistics of a node type.
 
         Parameters
         ----------
         attributes
             Attributes (n, D) of all nodes of the type.
+        counted
+            Whether it matters which attributes a node has, as with words; otherwise they are measurements.
         scaled
-            The sample of `reference_rows`, standardized as for the encoder if dense.
+            The sample of `reference_rows`; measurements are standardized as for the encoder.
         gaussians
             Gaussians of the sample.
         certainty
             Knows the center of all nodes.
         """
-        column_counts = _column_counts(attributes)
+        column_counts = _column_counts(attributes) if counted else None
         signs = _signs(scaled, column_counts, attributes.shape[0], gaussians, certainty)
         center, deviation = signs.mean(axis=0), signs.std(axis=0)
         deviation[deviation == 0] = 1
@@ -202,11 +208,11 @@ class NoveltyModel:
         return arrays if self.column_counts is None else {**arrays, "column_counts": self.column_counts}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, width: int, sparse: bool) -> "NoveltyModel":
-        """The model of these arrays, for sparse or dense attributes with `width` columns."""
+    def from_arrays(cls, arrays: Arrays, width: int, counted: bool) -> "NoveltyModel":
+        """The model of these arrays, for `counted` attributes or measurements with `width` columns."""
         statistics = [arrays[name] for name in ("center", "deviation", "quantiles")]
         nodes, counts = int(arrays["nodes"]), arrays.get("column_counts")
-        fits = [each.shape for each in statistics] == [(2,), (2,), (STEPS + 1,)] and (counts is not None) == sparse
+        fits = [each.shape for each in statistics] == [(2,), (2,), (STEPS + 1,)] and (counts is not None) == counted
         fits = fits and all(each.dtype == np.float64 and np.isfinite(each).all() for each in statistics)
         if counts is not None:
             fits = fits and counts.shape == (width,) and counts.dtype == np.int64 and bool((counts >= 0).all())
@@ -223,17 +229,19 @@ def _signs(
 
 
 def _rarity(scaled: Matrix, column_counts: Counts | None, nodes: int) -> Numbers:
-    """(n,) mean inverse document frequency of sparse attributes; mean square of standardized dense ones."""
+    """(n,) mean inverse document frequency of attributes that are counted; mean square of measurements."""
     if column_counts is None:
-        return np.asarray(np.square(scaled, dtype=np.float64).mean(axis=1))
+        return np.asarray(np.square(in_storage(scaled, sparse=False), dtype=np.float64).mean(axis=1))
     return _row_means(scaled, np.log((nodes + 1) / (column_counts + 1)))
 
 
-def _column_counts(matrix: Matrix) -> Counts | None:
-    """(D,) number of rows that have each column of a sparse matrix; None for a dense one."""
-    if isinstance(matrix, np.ndarray):
-        return None
+def _column_counts(matrix: Matrix) -> Counts:
+    """(D,) number of rows that have each column."""
     counts = np.zeros(matrix.shape[1], np.int64)
+    if isinstance(matrix, np.ndarray):
+        for part in row_blocks(matrix):
+            counts += np.count_nonzero(part, axis=0)
+        return counts
     for part in row_blocks(matrix.indices):
         counts += np.bincount(part, minlength=len(counts))
     return counts

@@ -247,7 +247,7 @@ def assemble(
     certainty_model = CertaintyModel.fit(own, evidence)
     certainty = certainty_model.certainty(own, evidence, allocate)
     embedding = Embedding(ordered.ids, own.mean, own.variance, network.measure.name, platt_scaling, context, certainty)
-    node_types, kept = tuple(each.without_rows() for each in run.graph.by_type().types), _kept_graph(run.graph)
+    node_types, kept = _schemas(run.graph, network), _kept_graph(run.graph)
     return FittedModel(
         method=method.name,
         config=config,
@@ -326,9 +326,18 @@ def _novelty_model(
     attributes = node_type.attributes
     if attributes is None or node_type.count == 0:
         return None
-    rows = reference_rows(attributes, streams.numpy("novelty reference", code))
+    counted = network.types[code].shape.counted
+    rows = reference_rows(attributes, counted, streams.numpy("novelty reference", code))
     gaussians, _ = embed_all(network, network.inputs_of(code, rows), np.empty)
-    return NoveltyModel.fit(attributes, standardized(network, code, rows), gaussians, certainty_model)
+    return NoveltyModel.fit(attributes, counted, standardized(network, code, rows), gaussians, certainty_model)
+
+
+def _schemas(graph: Graph, network: Network) -> tuple[NodeType, ...]:
+    """Return the node types without their rows, with the scaling that was used."""
+    return tuple(
+        replace(node_type.without_rows(), scaling=input_type.shape.scaling)
+        for node_type, input_type in zip(graph.by_type().types, network.types, strict=True)
+    )
 
 
 def _kept_graph(graph: Graph) -> Graph | None:

@@ -256,6 +256,12 @@ def _aligned(node_type: NodeType, schema: NodeType, mapped: bool) -> NodeType:
     if node_type.width is None or schema.width is None:
         return node_type
     _check_same_kind(node_type, schema)
+    if mapped and node_type.sparse != schema.sparse:
+        raise InputError(
+            f"the attributes of a graph folder stay as they are stored, {node_type.storage}, but the model was trained "
+            f"on {schema.storage} ones; give the tables instead"
+        )
+    node_type = node_type.like(schema)
     old, new = _names(schema), _names(node_type)
     if old is not None and new is None:
         if node_type.width != len(old):
@@ -280,9 +286,6 @@ def _check_same_kind(node_type: NodeType, schema: NodeType) -> None:
             "the attributes of the graph come from another feature pipeline than the model's; use the model's: "
             "from_tables(..., pipeline=fitted.pipeline), or give the tables to `glace update`"
         )
-    if node_type.sparse != schema.sparse:
-        kind = "sparse" if schema.sparse else "dense"
-        raise InputError(f"the attributes must be {kind}, as in training")
 
 
 def _kind(pipeline: FeaturePipeline | None) -> str:

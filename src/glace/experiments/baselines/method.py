@@ -22,6 +22,7 @@ from glace.options import Configuration, option
 from glace.rng import Streams
 from glace.sparse import Matrix, checked_matrix, narrowed
 from glace.training.loop import Optimizer
+from glace.values import UNIT
 
 
 def with_unseen(ids: NodeIds, count: int) -> NodeIds:
@@ -61,12 +62,14 @@ def all_attributes(graph: Graph, unseen: Matrix | None) -> Matrix:
 
 
 def scaled_attributes(graph: Graph, unseen: Matrix | None) -> Matrix:
-    """Return `all_attributes`, sparse rows of length 1, dense columns standardised over the graph's nodes."""
+    """Return `all_attributes` scaled by their values: unit rows, or columns standardised over the graph's nodes."""
     from sklearn.preprocessing import StandardScaler, normalize
 
     rows = all_attributes(graph, unseen)
     if sp.issparse(rows):
         return narrowed(sp.csr_array(normalize(rows.astype(np.float32))))
+    if graph.of_one_type().by_type().types[0].scaling == UNIT:
+        return np.asarray(normalize(rows))
     scaler = StandardScaler().fit(rows[: graph.num_nodes].astype(np.float64))
     return np.asarray(scaler.transform(rows), dtype=np.float32)
 
