@@ -58,7 +58,7 @@ def planted_folder(
         tell(0.9)
         names = [str(each) for each in range(communities)]
         writer.put({"labels/codes": community, **pack_strings("labels/names", names)})
-        only_type = {"name": "", "count": nodes, "width": attributes, "sparse": True}
+        only_type = {"name": "", "count": nodes, "width": attributes, "sparse": True, "scaling": "unit"}
         metadata = {"nodes": nodes, "directed": False, "types": [only_type]}
         writer.finish(metadata, CleaningReport(isolated_nodes=isolated))
     return read_folder(path)

@@ -1,10 +1,13 @@
 """Configurations check themselves."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from glace.config.config import Config, ModelConfig, TrainingConfig
 from glace.errors import InputError
+from glace.options import Configuration, option
 
 
 @pytest.mark.parametrize(
@@ -22,7 +25,7 @@ from glace.errors import InputError
         ({"dissimilarity": "l2"}, "dissimilarity must be 'kl', 'symmetric_kl', .*'dot' or None, not 'l2'"),
         ({"offset": "high"}, "offset must be 'auto', 'learned' or a number, not 'high'"),
         ({"offset": float("nan")}, "offset must be 'auto', 'learned' or a number, not nan"),
-        ({"normalize": 1}, "normalize must be true or false, not 1"),
+        ({"scaling": "auto"}, "scaling must be 'values', 'unit', 'standard' or 'none', not 'auto'"),
         ({"batch_size": 0}, "batch_size must be"),
         ({"n_negatives": 0}, "negatives must be"),
         ({"negative_sampling": "all"}, "negative_sampling must be 'shared' or 'independent'"),
@@ -66,17 +69,25 @@ def test_a_measure_must_fit_the_kind_of_node(name, gaussian):
 
 
 def test_values_are_kept_as_plain_python():
-    settings = Config.of(
-        {"dim": np.int64(8), "batch_size": 64.0, "normalize": np.True_, "learning_rate": np.float32(0.5)}
-    )
+    settings = Config.of({"dim": np.int64(8), "batch_size": 64.0, "learning_rate": np.float32(0.5)})
     values = (
         settings.model.dim,
         settings.sampling.batch_size,
-        settings.model.normalize,
         settings.training.learning_rate,
+        Switch(np.True_).on,  # type: ignore[arg-type]  # converted to a bool
     )
-    assert values == (8, 64, True, 0.5)
-    assert [type(value) for value in values] == [int, int, bool, float]
+    assert values == (8, 64, 0.5, True)
+    assert [type(value) for value in values] == [int, int, float, bool]
+
+
+@dataclass(frozen=True)
+class Switch(Configuration):
+    on: bool = option(True, "Whether it is on.")
+
+
+def test_a_switch_is_true_or_false():
+    with pytest.raises(InputError, match="on must be true or false, not 1"):
+        Switch(1)  # type: ignore[arg-type]  # refused
 
 
 def test_no_limit_is_a_choice():

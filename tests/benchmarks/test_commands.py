@@ -12,6 +12,7 @@ from benchmarks import (
     bounds,
     certainty,
     common,
+    containers,
     no_loss,
     ranking,
     ranking_graphs,
@@ -391,3 +392,12 @@ def test_a_probability_is_compared_with_what_was_found():
 
 def test_turns_alternate():
     assert list(common.in_turn(["a", "b"], 2, "")) == ["a", "b", "a", "b"]
+
+
+def test_containers_of_the_same_values_are_learned_alike(tmp_path, capsys):
+    containers.main(["measured", "indicators"], seeds=1, steps=3, results=tmp_path)
+    assert "AUC of hidden nodes" in capsys.readouterr().out
+    records = [json.loads(line) for line in (tmp_path / "containers.jsonl").read_text().splitlines()]
+    scores = [(each["link-prediction_auc"], each["induction_auc"]) for each in records]
+    assert [each["container"] for each in records] == ["sparse", "dense"] * 2
+    assert scores[0] == scores[1] != scores[2] == scores[3]

@@ -79,7 +79,7 @@ def test_help_of_fit_shows_every_option_and_default(glace, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shown = glace("fit", "--help")
     assert "default: $GLACE_DATA, or the user's cache" in shown
-    for option in ("--dim", "--proximity", "--no-normalize", "--max-epochs", "--random-state", "--estimate"):
+    for option in ("--dim", "--proximity", "--scaling", "--max-epochs", "--random-state", "--estimate"):
         assert option in shown
     assert re.search(r"--n-negatives.*\[default: \(5\)\]", shown)
     assert re.search(r"--dropout.*\(auto, or a number\) \[default: \(auto\)\]", shown)
@@ -95,7 +95,9 @@ def test_version(glace):
 def test_info_of_tables(glace, folder):
     shown = glace("info", *TABLES, "--json", "info.json")
     assert re.search(r"nodes +60\n", shown)
-    assert re.search(r"attributes +5\n *attributes are +dense\n", shown)
+    assert re.search(
+        r"attributes +5\n *attributes are +dense\n *scaling +columns standardised \(stored dense\)\n", shown
+    )
     assert "labels" not in shown, "what a graph does not have is not listed"
     found = record(folder / "info.json")
     assert (found["kind"], found["nodes"], found["direction"]) == ("info", NODES, "undirected")
@@ -531,6 +533,15 @@ def test_links_say_why(glace, folder):
     assert "common" in shown
     assert "dissimilarity" not in shown
     assert "why" not in glace("links", "people.glace", "node 01")
+
+
+def test_fit_and_info_say_how_attributes_are_scaled(glace, folder):
+    said = r"scaling +columns standardised \(stored dense\)"
+    assert re.search(said, glace(*FIT, "-o", "m.glace"))
+    assert re.search(said, glace("info", "m.glace"))
+    assert re.search(r"scaling +not scaled \(stored dense\)", glace(*FIT, "--scaling", "none", "-o", "m.glace"))
+    write_npz(from_arrays([[0, 1], [1, 0], [1, 2]], np.eye(3, 40)), folder / "words.npz")
+    assert re.search(r"scaling +rows scaled to unit length \(stored sparse\)", glace("info", "words.npz"))
 
 
 def test_fit_and_info_say_what_ranks_links(glace, folder):

@@ -23,7 +23,7 @@ EDGES = pd.DataFrame({"source": list("dacb"), "target": list("abbd"), "weight": 
 NODES = pd.DataFrame({"id": list("dabc"), "x": [1.0, 0, 2, 3], "label": ["p", None, "q", "p"], "type": list("uvuv")})
 TEXTS = pd.DataFrame({"id": list("abcd"), "text": ["red fox", "red dog", "blue fox", ""]})
 
-TYPE = {"name": "", "count": 4, "width": 1, "sparse": False}
+TYPE = {"name": "", "count": 4, "width": 1, "sparse": False, "scaling": "standard"}
 GRAPHS = {
     "planted": glace.datasets.planted(60, communities=3, degree=4, attributes=12, words=4),
     "directed": glace.datasets.planted(60, communities=3, degree=4, attributes=12, words=4, directed=True),
@@ -198,6 +198,7 @@ def test_a_description_that_does_not_fit_is_refused(written, content, message):
         ({"nodes": 0}, "needs at least 1 node"),
         ({"nodes": 5}, r"adjacency/indptr is int32 of shape \(5,\)"),
         ({"types": [TYPE | {"sparse": True}]}, "no array types/0/attributes/indptr"),
+        ({"types": [TYPE | {"scaling": "huge"}]}, "a scaling, one of unit, standard, mixed, none, not 'huge'"),
         ({"types": [TYPE | {"width": 2}]}, r"types/0/attributes is float32 of shape \(4, 1\)"),
         ({"types": [TYPE | {"count": 3}]}, r"types/0/attributes is float32 of shape \(4, 1\)"),
         ({"types": "u"}, "the node types must be a list"),

@@ -52,7 +52,6 @@ def test_a_published_file_is_read_without_its_pickles(saved):
     assert graph.labels is not None
     assert graph.labels.names == ("2", "7")
     assert graph.labels.codes.tolist() == [1, -1, 0]
-    assert sp.issparse(graph.attributes)
     assert graph.pipeline is None
     assert not read_npz(path).directed
 

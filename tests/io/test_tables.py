@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -232,13 +230,15 @@ def test_the_order_of_rows_does_not_matter(ids, data):
     assert graphs[0].cleaning_report == graphs[1].cleaning_report
 
 
-def test_mostly_zero_columns_of_one_scale_are_sparse_and_others_dense():
+def test_mostly_zero_columns_are_sparse_and_an_income_beside_them_is_a_measurement():
     ones = {f"city {n}": (np.arange(80) % 60 == n).astype(float) for n in range(60)}
     edges = pa.table({"source": [0], "target": [1]})
     table = pa.table({"id": np.arange(80), **ones})
-    assert sp.issparse(from_tables(edges, table).attributes)
+    (only,) = from_tables(edges, table).by_type().types
+    assert (only.storage, only.scaling) == ("sparse", "unit")
     rich = table.append_column("income", pa.array(np.linspace(1e4, 1e6, 80)))
-    assert not sp.issparse(from_tables(edges, rich).attributes), "scaled as a whole, the ones would vanish"
+    (only,) = from_tables(edges, rich).by_type().types
+    assert (only.storage, only.scaling) == ("sparse", "mixed"), "scaled as a whole, the ones would vanish"
 
 
 SPARSE = {
@@ -253,8 +253,7 @@ def test_rows_may_be_sparse_lists_of_columns_and_values():
     for kind in (pa.list_(pa.int32()), pa.large_list(pa.int64())):
         table = pa.table(SPARSE).set_column(1, "columns", pa.array(SPARSE["columns"], kind))
         graph = from_tables({"source": [5], "target": [6]}, table)
-        features: Any = graph.attributes
-        assert features.toarray().tolist() == [[0.5, 0, 3, 0, 0], [0] * 5, [0] * 5]
+        assert np.asarray(graph.attributes).tolist() == [[0.5, 0, 3, 0, 0], [0] * 5, [0] * 5]
         assert graph.cleaning_report.empty_attribute_rows == 2
         assert graph.feature_names is None
         assert list(graph.labels or ()) == ["a", None, "b"]

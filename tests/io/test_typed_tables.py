@@ -41,7 +41,7 @@ def bipartite(count=40, directed=False, both=True):
 def test_each_type_has_its_own_attributes(edges):
     graph = words_and_synsets(edges, directed=True)
     assert repr(graph) == (
-        "Graph(5 nodes, 3 directed edges, 2 synset with 3 sparse attributes, 3 word with 2 dense attributes, 2 labels)"
+        "Graph(5 nodes, 3 directed edges, 2 synset with 3 dense attributes, 3 word with 2 dense attributes, 2 labels)"
     )
     assert list(graph.ids) == ["s1", "s2", "dog", "cat", "oak"]
     assert list(graph.node_types) == ["synset"] * 2 + ["word"] * 3
@@ -59,7 +59,7 @@ def test_mixed_columns_of_a_type():
     part = graph.by_type().types[1]
     assert part.pipeline.table_names == ("length", "vowels")
     again = words_and_synsets(attributes={"word": WORDS}, pipeline={"word": part.pipeline})
-    np.testing.assert_array_equal(again.by_type().types[1].attributes.toarray(), part.attributes.toarray())
+    np.testing.assert_array_equal(again.by_type().types[1].attributes, part.attributes)
 
 
 def test_columns_and_a_recipe_contradict_each_other():
@@ -186,7 +186,7 @@ def test_files_by_type(tmp_path):
 
 def test_arrays_by_type():
     graph = bipartite()
-    assert graph.attribute_text == "20 a with 3 dense attributes, 20 b with 6 sparse attributes"
+    assert graph.attribute_text == "20 a with 3 dense attributes, 20 b with 6 dense attributes"
     for wrong, types, message in (
         ({"a": np.ones((1, 2))}, None, "attributes by type need node_types"),
         ({"c": np.ones((1, 2))}, ["a", "b"], "attributes of type 'c'; the types are a, b"),

@@ -244,13 +244,15 @@ def test_options_that_make_no_sense(fitted, graph, options, match):
         glace.update(fitted, graph, **options)
 
 
-def test_graphs_that_do_not_fit(fitted, graph):
+def test_graphs_that_do_not_fit(fitted, graph, tmp_path):
     with pytest.raises(InputError, match="the model knows 150 attributes, but the graph has 20; give all"):
         glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes[:, :20]))
     with pytest.raises(InputError, match="trained with attributes, but the graph comes without them"):
         glace.update(fitted, graph.without_attributes())
-    with pytest.raises(InputError, match="the attributes must be sparse, as in training"):
-        glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes.toarray()))
+    folder = tmp_path / "fuller.graph"
+    glace.write_folder(graph.with_attributes(graph.attributes.toarray() + np.ones(150)), folder)
+    with pytest.raises(InputError, match="of a graph folder stay as they are stored, dense, but .* on sparse ones"):
+        glace.update(fitted, glace.read_folder(folder))
     with pytest.raises(InputError, match="the graph must be undirected, as in training"):
         glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes, directed=True))
     with pytest.raises(InputError, match="ids are int64, but these are large_string; convert them"):

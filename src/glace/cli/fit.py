@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from glace.cli.arguments import GraphSource, Json, MethodOptions, ModelOutput, Quiet, TrainingOptions, named_options
-from glace.cli.screen import Screen, check_outputs, in_bytes, in_words, ranked_by, training_listener, write_record
+from glace.cli.screen import (
+    Screen,
+    check_outputs,
+    in_bytes,
+    in_words,
+    ranked_by,
+    scaled_attributes,
+    training_listener,
+    write_record,
+)
 from glace.config.config import STAGES, Config, RunConfig
 from glace.errors import InputError
 from glace.options import limits_of
@@ -150,6 +159,7 @@ def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: st
         facts["validation"] = f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (best model, at step {best.step:,})"
     if best and best.auc < LOW_AUC:
         facts["warning"] = "the AUC is close to chance (0.5); are the attributes related to the edges?"
+    facts |= scaled_attributes(model.node_types)
     facts["links"] = ranked_by(model)
     if model.selection.trials:
         facts["selected by trials"] = in_words(model.selection.options)

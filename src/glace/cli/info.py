@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glace.cli.arguments import GraphSource, Json, Quiet
-from glace.cli.screen import Screen, check_outputs, ranked_by, write_record
+from glace.cli.screen import Screen, check_outputs, ranked_by, scaled_attributes, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def model_facts(model: "FittedModel") -> dict[str, object]:
         "direction": "directed" if model.directed else "undirected",
         "encoder": model.config.model.encoder,
         **{f"attributes of {each.name}" if each.name else "attributes": each.width or 0 for each in model.node_types},
+        **scaled_attributes(model.node_types),
         "validation_auc": None if best is None else best.auc,
         "links": ranked_by(model),
     }
@@ -76,6 +77,7 @@ def graph_facts(graph: "Graph") -> dict[str, object]:
         "direction": "directed" if graph.directed else "undirected",
         "attributes": graph.num_attributes if graph.has_attributes else 0,
         "attributes_are": parts[0].storage if graph.has_attributes and not by_type else None,
+        **scaled_attributes(parts),
         "nonzeros_per_row": None if entries is None else float(entries / max(graph.num_nodes, 1)),
         "labels": len(graph.labels.names) if graph.labels else None,
         "node_types": len(graph.node_types.names) if graph.node_types else None,

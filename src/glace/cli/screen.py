@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from glace.fitted.model import FittedModel
     from glace.fitted.state import Listener, Progress
-    from glace.graph.graph import Graph
+    from glace.graph.graph import Graph, NodeType
 
 SHOWN = 20
 """Rows of a long table that are printed."""
@@ -209,6 +209,17 @@ def _cell(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "-" if value is None else str(value)
+
+
+def scaled_attributes(node_types: "Sequence[NodeType]") -> dict[str, str]:
+    """How the attributes of each node type are stored and scaled, in words."""
+    from glace.values import SCALINGS
+
+    return {
+        f"scaling of {each.name}" if each.name else "scaling": f"{SCALINGS[each.scaling]} (stored {each.storage})"
+        for each in node_types
+        if each.width is not None
+    }
 
 
 def ranked_by(model: "FittedModel") -> str:

@@ -40,7 +40,8 @@ def from_arrays(
         The weights of repeated edges are added and self-loops are dropped; `Graph.cleaning_report` counts both.
     attributes : array or scipy sparse array, shape (n, D), or dict of these, optional
         One row per node; or a dict of one such matrix per node type, whose rows belong to the nodes
-        of the type in their order. Types that are not in the dict have no attributes.
+        of the type in their order. Types that are not in the dict have no attributes. The values decide how they are
+        stored and scaled: a dense and a sparse container of the same values give the same graph.
     weights : array of float, shape (E,), optional
         Weights above 0; 1 by default.
     ids : sequence of str or int, optional

@@ -94,10 +94,11 @@ def from_pyg(data: PyGData | PyGHeteroData, *, directed: bool = False) -> Graph:
     Parameters
     ----------
     data : torch_geometric.data.Data or HeteroData
-        A `Data` or a `HeteroData`. `x`, dense or sparse, gives the attributes, `y` the classes (a negative one means
-        no label), `edge_weight` or an `edge_attr` of one column the weights. Each node type of a `HeteroData` keeps its
-        own attributes; its nodes get the ids TYPE:ROW and, if several types have `y`, the labels TYPE:CLASS. Its
-        relation types are merged: the weights of edges that join the same two nodes are added.
+        A `Data` or a `HeteroData`. `x`, dense or sparse, gives the attributes, which are stored and scaled by their
+        values, as those of `from_arrays`; `y` the classes (a negative one means no label), `edge_weight` or an
+        `edge_attr` of one column the weights. Each node type of a `HeteroData` keeps its own attributes; its nodes get
+        the ids TYPE:ROW and, if several types have `y`, the labels TYPE:CLASS. Its relation types are merged: the
+        weights of edges that join the same two nodes are added.
     directed : bool, default False
         Whether edges have a direction. If not, an edge listed in both directions is one edge.
 

@@ -228,7 +228,8 @@ def from_tables(
         all types the ids must be unique.
     attributes : table, or dict of tables, optional
         The column `id` (otherwise the first), `label` and `type` if present, and numbers in all other columns. For
-        sparse attributes, two columns of lists: `columns`, where a row is not zero, and `values`.
+        sparse attributes, two columns of lists: `columns`, where a row is not zero, and `values`. The values decide
+        how attributes are stored and scaled, as with `from_arrays`.
     texts : table, or dict of tables, optional
         Instead of attributes: `id`, `text` (otherwise the other column), `label` and `type`. The words become TF-IDF
         attributes.

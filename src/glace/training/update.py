@@ -311,10 +311,6 @@ def _by_name(
     names = (*old, *(name for name in new if name not in known))
     column_of = {name: column for column, name in enumerate(names)}
     moved_to = np.array([column_of[name] for name in new], np.int64)
-    if not sp.issparse(node_type.attributes):
-        dense = np.zeros((node_type.count, len(names)), np.float32)
-        dense[:, moved_to] = node_type.attributes
-        return replace(node_type, attributes=dense, feature_names=names)
     entries = sp.coo_array(node_type.attributes)
     values, pipeline = entries.data, node_type.pipeline
     if schema.pipeline is not None and pipeline is not None:
@@ -328,7 +324,8 @@ def _by_name(
 
         rows = sp.csr_array(normalize(rows))
     feature_names = node_type.feature_names and names
-    return replace(node_type, attributes=narrowed(rows), feature_names=feature_names, pipeline=pipeline)
+    moved = replace(node_type, attributes=narrowed(rows), feature_names=feature_names, pipeline=pipeline)
+    return moved.like(schema)
 
 
 def _wider(
