@@ -15,6 +15,7 @@ from glace.datasets.builders import acm
 from glace.datasets.builders.acm import CitationText, build_acm, read_papers, records
 from glace.errors import FormatError, InputError
 from glace.features.text import WORD
+from glace.values import in_storage
 
 TOPICS = ("query index join table", "shader polygon texture mesh", "router packet latency queue")
 
@@ -166,8 +167,7 @@ def test_attributes_are_the_tf_idf_of_the_abstracts(source):
     assert graph.pipeline.vocabulary is not None
     words = list(graph.pipeline.vocabulary.words)
     assert {"query", "shader", "packet"} <= set(words) <= set(" ".join(TOPICS).split()) | {"it's"}
-    attributes: Any = graph.attributes
-    np.testing.assert_allclose(attributes.toarray(), tf_idf(texts, words), rtol=1e-6)
+    np.testing.assert_allclose(in_storage(graph.features(), sparse=False), tf_idf(texts, words), rtol=1e-6)
 
 
 def test_attributes_agree_with_scikit_learn(source):
@@ -176,8 +176,7 @@ def test_attributes_agree_with_scikit_learn(source):
     kept = [paper.abstract for paper in read_papers(CitationText(source)).by_index.values() if paper.index in KEPT]
     oracle = TfidfVectorizer(token_pattern=WORD, stop_words="english", sublinear_tf=True, min_df=2)
     expected = oracle.fit_transform(kept).toarray()
-    attributes: Any = build_acm(source).attributes
-    np.testing.assert_allclose(attributes.toarray(), expected, rtol=1e-6)
+    np.testing.assert_allclose(in_storage(build_acm(source).features(), sparse=False), expected, rtol=1e-6)
 
 
 # reading
