@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import glace
 from glace.errors import FormatError, InputError
 from glace.experiments.splits import given_split, hide_nodes, reversed_in_training, split_edges
+from glace.values import in_storage
 from tests.graph.test_split import as_set, ring
 
 
@@ -150,8 +151,11 @@ def test_hidden_nodes_are_out_of_sight(seed, directed, share):
     hidden = round(share * 30)
     assert found.visible.num_nodes == 30 - hidden
     assert sorted(found.order) == list(range(30))
-    np.testing.assert_array_equal(found.hidden.matrix, graph.attributes[found.order[-hidden:]])
-    np.testing.assert_array_equal(found.visible.attributes, graph.attributes[found.order[:-hidden]])
+    rows, hidden_rows, visible_rows = (
+        in_storage(each, sparse=False) for each in (graph.features(), found.hidden.matrix, found.visible.features())
+    )
+    np.testing.assert_array_equal(hidden_rows, rows[found.order[-hidden:]])
+    np.testing.assert_array_equal(visible_rows, rows[found.order[:-hidden]])
     judged, apart = found.order[found.test.edges], found.order[found.test.non_edges]
     assert graph.has_edges(judged).all()
     visible = found.order[found.visible.edges()]
