@@ -196,7 +196,7 @@ def test_metadata_is_readable_by_any_safetensors_reader(tiny):
     with safe_open(tiny, framework="numpy") as opened:
         content = json.loads(opened.metadata()["glace"])
     assert content["kind"] == "glace-model"
-    assert content["format_version"] == VERSION == 4
+    assert content["format_version"] == VERSION == 5
     assert content["options"]["hidden"] == 2
 
 

@@ -1,5 +1,7 @@
 """The link model beside formulas, planted probabilities and planted graphs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -13,6 +15,7 @@ from glace.queries import link_model
 from glace.queries.link_model import (
     LARGEST,
     LARGEST_PROBABILITY,
+    LARGEST_SHIFT,
     POPULARITY,
     LinkModel,
     RankingScores,
@@ -33,7 +36,15 @@ def sample_of(source, truth, features=None, weight=None, recall=1.0):
     rows = len(source)
     features = np.zeros((rows, 3)) if features is None else features
     weight = np.ones(rows) if weight is None else weight
-    return Sample(np.asarray(source), features, np.asarray(truth, bool), weight, np.arange(rows) % 2, recall, 2)
+    return Sample(
+        np.asarray(source),
+        features,
+        np.asarray(truth, bool),
+        weight,
+        np.arange(rows) % 2,
+        recall,
+        np.array([0, 0, 1], bool),
+    )
 
 
 def model_with(knots, reference_edges=100):
@@ -240,6 +251,37 @@ def test_few_held_out_edges_teach_nothing(pairs, split):
     assert found is not None
     assert found.validation is None
     np.testing.assert_array_equal(found.regression.linear, fixed.regression.linear)
+
+
+def test_each_pair_of_types_has_weights_of_its_own():
+    """Popular a and b are joined; a and c are joined within their group, the less popular the more."""
+    rng, size, groups = np.random.default_rng(0), 80, np.arange(240) % 8
+    appeal = np.repeat([0.3, 1.0, 3.0], 80)[rng.permutation(240)]
+    rate = np.zeros((240, 240))
+    rate[:size, size : 2 * size] = 0.04 * np.outer(appeal[:size], appeal[size : 2 * size])
+    same = groups[:size, None] == groups[2 * size :]
+    rate[:size, 2 * size :] = np.where(same, 0.5, 0.0)
+    drawn = np.argwhere(rng.random(rate.shape) < rate)
+    graph = from_arrays(drawn, np.ones((240, 1), np.float32), node_types=[*"a" * size, *"b" * size, *"c" * size])
+    rest, held_out = hold_out(graph, 0.2, np.random.default_rng(0))
+    typed = PairFeatures(noise(240), rest)
+    found = fit_link_model(typed, held_out.edges, np.random.default_rng(0))
+    assert found is not None
+    of_popularity, of_groups = (np.arange(80)[:, None] + start for start in (80, 160))
+    slopes = []
+    for ends in (of_popularity, of_groups):
+        features = typed.of_pairs(np.concatenate([np.zeros_like(ends), ends], axis=1)).mean(axis=0)
+        raised = features.copy()
+        raised[typed.names.index("second_degree")] += 1
+        slopes.append(found.scores(raised) - found.scores(features))
+    assert slopes[0] > slopes[1] + 0.3
+
+
+def test_the_shift_to_the_whole_graph_is_limited(learned, split):
+    whole = PairFeatures(noise(), of_communities(directed=split[0].directed))
+    sure = replace(learned, candidate_recall=1e-6)
+    shifted = matched_to(sure, whole, np.random.default_rng(0)).knots - sure.knots
+    np.testing.assert_allclose(shifted, [[0.0] * shifted.shape[1], [-LARGEST_SHIFT] * shifted.shape[1]])
 
 
 def test_a_sample_stands_for_all_candidates(pairs, split, monkeypatch):

@@ -7,7 +7,7 @@ from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.arrays import from_arrays
 from glace.ids import NodeIds
 from glace.queries import pair_features
-from glace.queries.pair_features import DIRECTED, POPULAR, SYMMETRIC, WALK_K, PairFeatures
+from glace.queries.pair_features import ALTERNATING, POPULAR, SIDES, WALK_K, WALKS, PairFeatures
 
 NODES = 12
 
@@ -73,7 +73,8 @@ def test_features_of_pairs_are_those_of_the_graph_without_their_edge(exact, dire
     found = features.of_pairs(pairs)
     expected = [brute(nodes, without(whole, pair))[tuple(pair)] for pair in pairs]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-12)
-    assert features.names == (DIRECTED if directed else SYMMETRIC)
+    degrees = (*SIDES, *WALKS, ALTERNATING) if directed else ("degrees", *WALKS)
+    assert features.names == ("logit", *degrees)
     assert found.shape[1] == len(features.names)
     joined = whole.has_edges(pairs)
     assert 0 < joined.sum() < len(pairs)
@@ -91,6 +92,60 @@ def test_features_of_candidates(exact, directed):
     free = (targets >= 0) & ~whole.neighborhoods().toarray().astype(bool)[sources[:, None], targets]
     pairs = np.column_stack([np.repeat(sources, 3), targets.ravel()])[free.ravel()]
     np.testing.assert_allclose(found[free], features.of_pairs(pairs), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("smallest", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize("types", [None, ["a", "b", None] * 4])
+def test_the_order_of_a_pair_does_not_matter_without_direction(monkeypatch, smallest, types):
+    monkeypatch.setattr(pair_features, "SMALLEST", (smallest, smallest))
+    features = PairFeatures(embedding(), graph(types=types))
+    pairs = np.array([(a, b) for a in range(NODES) for b in range(a)])
+    # The logit differs by rounding.
+    np.testing.assert_array_equal(features.of_pairs(pairs)[:, 1:], features.of_pairs(pairs[:, ::-1])[:, 1:])
+
+
+def test_pairs_are_oriented_by_type(exact):
+    whole = graph(types=["b"] * 6 + ["a"] * 6)
+    names = whole.node_types.names
+    features = PairFeatures(embedding(), whole)
+    assert features.names[1:3] == SIDES
+    degrees, codes = np.log1p(features.degrees), whole.node_types.codes
+    pairs = np.array([(a, b) for a in range(NODES) for b in range(NODES) if a != b and not whole.adjacency[a, b]])
+    found = features.of_pairs(pairs)
+    for (a, b), row in zip(pairs.tolist(), found, strict=True):
+        first, second = (a, b) if codes[a] < codes[b] else (b, a)
+        mean = (degrees[a] + degrees[b]) / 2
+        expected = (mean, mean) if codes[a] == codes[b] else (degrees[first], degrees[second])
+        assert row[1:3] == pytest.approx(expected)
+        both = sorted((codes[a], codes[b]))
+        assert features.names[7 + int(np.flatnonzero(row[7:])[0])] == f"types {names[both[0]]!r}, {names[both[1]]!r}"
+        assert row[7:].sum() == 1
+    targets = np.arange(NODES)[None].repeat(NODES, axis=0)
+    every = features.of_candidates(np.arange(NODES), targets)
+    np.testing.assert_allclose(every[tuple(pairs.T)], found, rtol=1e-4, atol=1e-5)
+
+
+def test_one_pair_of_types_or_many_have_no_feature_of_their_own():
+    two = graph(types=["a", "b"] * 6)
+    between = two.edges()[(two.edges() % 2).sum(axis=1) == 1]
+    bipartite = two.with_edges(between, np.ones(len(between)))
+    many = graph(types=[f"t{node}" for node in range(NODES)])
+    for whole in (bipartite, many):
+        assert PairFeatures(embedding(), whole).names == ("logit", *SIDES, *WALKS)
+
+
+def test_features_are_those_of_the_model():
+    """The only edge between two types may have been held out, or be new: the columns stay those of the fit."""
+    whole = graph(types=["a"] * 4 + ["b"] * 4 + ["c"] * 4)
+    names = PairFeatures(embedding(), whole).names
+    edges = whole.edges()
+    kept = edges[~((edges[:, 0] < 4) & (edges[:, 1] >= 8))]
+    rest = whole.with_edges(kept, np.ones(len(kept)))
+    pairs = np.array([[0, 9], [0, 5]])
+    assert PairFeatures(embedding(), rest).names != names
+    fewer = PairFeatures(embedding(), rest, names).of_pairs(pairs)
+    assert fewer.shape == (2, len(names))
+    assert fewer[0, names.index("types 'a', 'c'")] == fewer[1, names.index("types 'a', 'b'")] == 1
 
 
 def test_large_and_undefined_logits_are_clipped():
@@ -150,8 +205,9 @@ def test_popular_nodes_are_of_a_type_that_an_edge_may_lead_to():
 
 def test_walks_of_dense_graphs_are_not_all_cut_off():
     dense, sparse = graph(count=200, density=0.4), graph(count=200, density=0.02)
-    assert PairFeatures(embedding(200), sparse).smallest == max(pair_features.SMALLEST)
+    assert PairFeatures(embedding(200), sparse).cutoffs.tolist() == [1e-4, 1e-4, 1e-3]
     features = PairFeatures(embedding(200), dense)
+    assert features.cutoffs == pytest.approx([1e-5, 1e-5, 10 * 0.25 / (dense.adjacency.nnz / 200) ** 2], rel=1e-6)
     pairs = np.random.default_rng(0).integers(0, 200, (100, 2))
     assert (features.of_pairs(pairs[pairs[:, 0] != pairs[:, 1]])[:, 3:5] > 0).all()
     found = features.candidates(np.arange(200))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from glace.fitted.state import EncoderModules
     from glace.model.network import Network
 
-KIND, VERSION = "glace-model", 4
+KIND, VERSION = "glace-model", 5
 LARGE = 1 << 29
 """Size in bytes above which Gaussians are stored beside the model file, and edges of a graph on disk are not kept."""
 

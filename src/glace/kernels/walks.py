@@ -4,8 +4,9 @@ A walk of k steps from u ends at v with the probability P^k[u, v], where P divid
 degree. Times sqrt(degree of u / degree of v) that is symmetric in u and v. Two steps count common neighbours (resource
 allocation, up to degrees), three steps the paths of length three, and a weighted sum of all is personalised PageRank.
 
-A step leaves a node only if every neighbour would receive at least `smallest`. The work of a walk is thereby at most
-3 / smallest edges however large the hubs are, and what is cut off is negligible beside what remains.
+A step leaves a node only if every neighbour would receive at least its cut-off. A step thereby visits at most
+1 / cut-off edges however large the hubs are, and what is cut off is negligible beside what remains. `cutoffs` (3,) has
+those of the second, third and fourth step.
 """
 
 import numpy as np
@@ -16,8 +17,6 @@ from glace.kernels.compile import BoolArray, FloatArray, IntArray, compiled
 COMMON, TWO, THREE, FOUR = 0, 1, 2, 3
 """Columns: Adamic-Adar (common neighbours, each counts 1 / log of its degree), and walks of 2, 3 and 4 steps."""
 COLUMNS = 4
-LAST_STEP = 10
-"""The last step has a larger cut-off: it reaches the most nodes and says the least about each."""
 LANES = 16
 DECAY = 0.8
 """Probability that PageRank's walk goes on, for the order of candidates."""
@@ -32,34 +31,43 @@ def _add(landed: FloatArray, touched: IntArray, counts: IntArray, step: int, nod
 
 
 @compiled
+def _count_edges(indptr: IntArray, indices: IntArray, start: int, end: int) -> int:
+    """Return 1 if there is an edge between the two, else 0."""
+    found = 0
+    for place in range(indptr[start], indptr[start + 1]):
+        found += int(indices[place] == end)
+    return found
+
+
+@compiled
 def _walk(
     indptr: IntArray,
     indices: IntArray,
     start: int,
     end: int,
-    smallest: float,
+    cutoffs: FloatArray,
     landed: FloatArray,
     touched: IntArray,
     counts: IntArray,
-) -> int:
+) -> None:
     """Add to landed[step, node], (4, n), what a walk from `start` brings; an edge {start, end} is not used.
 
     `touched` (4, n) lists the nodes with an entry, `counts` (4,) says how many; row 0 of `touched` is unused because
-    Adamic-Adar has the nodes of two steps. Return whether there is such an edge, 0 or 1.
+    Adamic-Adar has the nodes of two steps.
     """
     counts[:] = 0
-    degree = indptr[start + 1] - indptr[start]
-    for place in range(indptr[start], indptr[start + 1]):
-        if indices[place] == end:
-            degree -= 1
+    joined = _count_edges(indptr, indices, start, end)
+    degree = indptr[start + 1] - indptr[start] - joined
     for place in range(indptr[start], indptr[start + 1]):
         middle = indices[place]
         width = indptr[middle + 1] - indptr[middle]
-        if middle == end or 1 / (degree * width) < smallest:
+        share = 1 / (degree * width)
+        if middle == end or share < cutoffs[0]:
             continue
+        rarity = 1 / np.log(1.0 + width)
         for other in range(indptr[middle], indptr[middle + 1]):
-            _add(landed, touched, counts, TWO, indices[other], 1 / (degree * width))
-            landed[COMMON, indices[other]] += 1 / np.log(1.0 + width)
+            _add(landed, touched, counts, TWO, indices[other], share)
+            landed[COMMON, indices[other]] += rarity
     for step in (THREE, FOUR):
         for number in range(counts[step - 1]):
             node = touched[step - 1, number]
@@ -67,15 +75,14 @@ def _walk(
             if node == start:
                 width = degree
             elif node == end:
-                width -= indptr[start + 1] - indptr[start] - degree
+                width -= joined
             share = landed[step - 1, node] / max(width, 1)
-            if share < (smallest if step == THREE else LAST_STEP * smallest):
+            if share < cutoffs[step - TWO]:
                 continue
             for place in range(indptr[node], indptr[node + 1]):
                 other = indices[place]
                 if not ((node == start and other == end) or (node == end and other == start)):
                     _add(landed, touched, counts, step, other, share)
-    return int(indptr[start + 1] - indptr[start] - degree)
 
 
 @compiled
@@ -99,22 +106,30 @@ def _read(indptr: IntArray, start: int, end: int, joined: int, landed: FloatArra
 
 @compiled
 def pair_walks(
-    indptr: IntArray, indices: IntArray, pairs: IntArray, smallest: float, chunks: int, values: FloatArray
+    indptr: IntArray,
+    indices: IntArray,
+    starts: IntArray,
+    ends: IntArray,
+    cutoffs: FloatArray,
+    chunks: int,
+    values: FloatArray,
 ) -> None:
-    """Set values (P, 4) to the features of pairs (P, 2), the mean of both directions, without the edge of the pair."""
+    """Set values (P, 4) to the features of walks from starts (P,) to ends (P,), without the edge of the pair.
+
+    One walk serves all pairs that follow each other, have the same start and no edge.
+    """
     nodes = len(indptr) - 1
     for chunk in prange(chunks):
         landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
-        counts, forth, back = np.zeros(COLUMNS, np.int64), np.empty(COLUMNS), np.empty(COLUMNS)
-        for row in range(chunk, len(pairs), chunks):
-            first, second = pairs[row, 0], pairs[row, 1]
-            joined = _walk(indptr, indices, first, second, smallest, landed, touched, counts)
-            _read(indptr, first, second, joined, landed, forth)
-            _clear(landed, touched, counts)
-            _walk(indptr, indices, second, first, smallest, landed, touched, counts)
-            _read(indptr, second, first, joined, landed, back)
-            _clear(landed, touched, counts)
-            values[row] = (forth + back) / 2
+        counts, walked = np.zeros(COLUMNS, np.int64), -1
+        for row in range(chunk * len(starts) // chunks, (chunk + 1) * len(starts) // chunks):
+            start, end = starts[row], ends[row]
+            joined = _count_edges(indptr, indices, start, end)
+            if joined or start != walked:
+                _clear(landed, touched, counts)
+                _walk(indptr, indices, start, end, cutoffs, landed, touched, counts)
+                walked = -1 if joined else start
+            _read(indptr, start, end, joined, landed, values[row])
 
 
 @compiled
@@ -126,10 +141,12 @@ def _keep_best(
     for number in range(count):
         best[number] = order[number]
     limit = np.partition(best, count - k)[count - k] if count > k else -np.inf
-    taken = 0
+    ties = k
     for number in range(count):
-        if order[number] >= limit and taken < k:
-            taken += 1
+        ties -= int(order[number] > limit)
+    for number in range(count):
+        if order[number] > limit or (order[number] == limit and ties > 0):
+            ties -= int(order[number] == limit)
             if marks[nodes[number]] != stamp:
                 marks[nodes[number]] = stamp
                 kept[start] = nodes[number]
@@ -145,14 +162,15 @@ def walk_candidates(
     types: IntArray,
     allowed: BoolArray,
     k: int,
-    smallest: float,
+    cutoffs: FloatArray,
     chunks: int,
     positions: IntArray,
 ) -> None:
     """Set positions (S, 3 k) to nodes that short walks from each source reach and that it has no edge with.
 
-    These are the best k by Adamic-Adar, by walks of three steps and by PageRank of up to four steps; -1 where there
-    are fewer. Node i has the type types[i], and allowed[s, t] says whether an edge may lead from type s to type t.
+    These are the best k by Adamic-Adar, the best k by PageRank of those that four steps reach, and as many by walks of
+    three steps as there are places left; -1 where there are fewer. In a bipartite graph only three steps lead to
+    the other side. Node i has the type types[i], and allowed[s, t] says whether an edge may lead from type s to type t.
     """
     nodes = len(indptr) - 1
     for chunk in prange(chunks):
@@ -161,20 +179,21 @@ def walk_candidates(
         reached, order = np.empty(nodes, np.int64), np.empty(nodes)
         for row in range(chunk, len(sources), chunks):
             source = sources[row]
-            _walk(indptr, indices, source, -1, smallest, landed, touched, counts)
+            _walk(indptr, indices, source, -1, cutoffs, landed, touched, counts)
             # The mark 2 row excludes a node, 2 row + 1 says that it is a candidate already.
             marks[source] = 2 * row
             for place in range(indptr[source], indptr[source + 1]):
                 marks[indices[place]] = 2 * row
             found = 0
-            for step in (TWO, THREE, FOUR):
+            for step in (TWO, FOUR, THREE):
                 count = 0
                 for number in range(counts[step]):
                     node = touched[step, number]
                     if marks[node] != 2 * row and allowed[types[source], types[node]]:
                         reached[count], order[count] = node, _order(landed, step, node)
                         count += 1
-                found = _keep_best(order, reached, count, k, 2 * row + 1, marks, positions[row], found)
+                places = k if step != THREE else positions.shape[1] - found
+                found = _keep_best(order, reached, count, places, 2 * row + 1, marks, positions[row], found)
             positions[row, found:] = -1
             _clear(landed, touched, counts)
 
@@ -195,7 +214,7 @@ def walk_values(
     indices: IntArray,
     sources: IntArray,
     targets: IntArray,
-    smallest: float,
+    cutoffs: FloatArray,
     chunks: int,
     values: FloatArray,
 ) -> None:
@@ -205,7 +224,7 @@ def walk_values(
         landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
         counts = np.zeros(COLUMNS, np.int64)
         for row in range(chunk, len(sources), chunks):
-            _walk(indptr, indices, sources[row], -1, smallest, landed, touched, counts)
+            _walk(indptr, indices, sources[row], -1, cutoffs, landed, touched, counts)
             for column in range(targets.shape[1]):
                 if targets[row, column] >= 0:
                     _read(indptr, sources[row], targets[row, column], 0, landed, values[row, column])

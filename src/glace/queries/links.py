@@ -131,7 +131,7 @@ def links(
         dissimilarity = embedding.dissimilarities_at(found)
         probability = gaussian_probabilities(embedding, graph, dissimilarity, missing)
     else:
-        pairs = PairFeatures(embedding, graph)
+        pairs = PairFeatures(embedding, graph, model.names)
         found, scores = _by_model(pairs, model, position, checked_count(k), types, progress)
         dissimilarity, probability = embedding.dissimilarities_at(found), model.probabilities(scores, missing)
     source, target = found.T
@@ -221,7 +221,7 @@ def best_links_of_each(
         found, values = links_of_each(embedding, known, nodes, k, types=types)
         probability = gaussian_probabilities(embedding, graph, values, missing)
     else:
-        pairs = PairFeatures(embedding, graph)
+        pairs = PairFeatures(embedding, graph, model.names)
         parts = [_best_of_each(pairs, model, nodes[part], k, types) for part in blocks(len(nodes), NODES)]
         found, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
         probability = model.probabilities(scores, missing)

@@ -1,9 +1,9 @@
 """Pairs of nodes for the link model: which are candidates, and their features.
 
-The features are the logit of the Gaussians, degrees, and short random walks.
+The features are the logit of the Gaussians, degrees, short random walks, and the types of the two nodes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,16 +22,23 @@ from glace.kernels.compile import threads
 from glace.sparse import nonzeros_per_row, row_of
 from glace.storage.mapped import scratch
 
-WALK_K = 60
+WALK_K = 50
 """Candidates that each of the three orders of `walk_candidates` contributes."""
 FEW = 20
 """A node with fewer candidates from walks also gets the nearest Gaussians and the nodes with the most edges."""
 POPULAR = 20
 SMALLEST = 1e-5, 1e-4
 """Limits of the landing probability per edge below which a walk is not followed. With 1e-3, MRR on Pubmed falls from
-0.174 to 0.154; with 1e-5 it stays, and the work grows tenfold on graphs with hubs. In a graph of degree 66 two steps
-bring 1/66^2 to a node, and 1e-3 would end all walks: the smallest probability is a quarter of that, within the limits.
-"""
+0.174 to 0.154; with 1e-5 it stays, and the work grows tenfold on graphs with hubs."""
+SHARE = 0.25
+"""The smallest probability is this share of what a walk brings to a node in a graph where all degrees are the mean."""
+VISITS = 1e9
+"""Edges that the third steps of walks from all nodes may visit. In a dense graph they need more than those of a sparse
+one: with 1e-4 instead of 1e-5, Hits@10 of users and items (mean degree 76) falls from 0.22 to 0.20."""
+LAST_STEP = 10
+"""The fourth step has a larger cut-off: it reaches the most nodes and says the least about each."""
+MOST_TYPE_PAIRS = 6
+"""With more pairs of node types, weights are the same for all of them: the products of features would be too many."""
 LARGEST_LOGIT = 30.0
 
 Features = npt.NDArray[np.float64]
@@ -39,9 +46,14 @@ Joined = npt.NDArray[np.bool_] | bool
 Among = npt.NDArray[np.bool_]
 Search = Callable[[Embedding, int, list[Positions], Among | None], tuple[Positions, Values]]
 """Like `Embedding.nearest_to`: queries, k, excluded positions for each query, and which nodes (n,) can be answers."""
-SYMMETRIC = ("logit", "degrees", "adamic_adar", "two_steps", "three_steps", "four_steps")
-DIRECTED = ("logit", "out_degree", "in_degree", *SYMMETRIC[2:], "alternating_steps")
-"""Names of the features. `alternating_steps` are walks of three edges, forth, back and forth: u -> a <- b -> v."""
+DEGREES = "degrees"
+SIDES = "first_degree", "second_degree"
+"""Where a pair has an orientation, the degrees of the two ends are features of their own."""
+WALKS = "adamic_adar", "two_steps", "three_steps", "four_steps"
+ALTERNATING = "alternating_steps"
+"""Walks of three edges of a directed graph, forth, back and forth: u -> a <- b -> v."""
+TYPES = "types "
+"""The feature of a pair of types has a name that starts with this."""
 
 
 class LinkTypes(NamedTuple):
@@ -102,6 +114,30 @@ def link_types(
     return types
 
 
+def feature_names(graph: Graph, types: LinkTypes) -> tuple[str, ...]:
+    """Return the names of the features that suit a graph.
+
+    Some pairs have an orientation: from source to target in a directed graph; otherwise, if both nodes have different
+    types, from the type that is first in the graph to the other. Where edges join several pairs of types, each pair of
+    types has a feature that is 1 for its pairs and else 0: the products with it give each pair of types weights of its
+    own.
+    """
+    oriented = graph.directed or graph.node_types is not None
+    pairs = np.argwhere(types.allowed if graph.directed else np.triu(types.allowed | types.allowed.T)).tolist()
+    several = 1 < len(pairs) <= MOST_TYPE_PAIRS
+    return (
+        "logit",
+        *(SIDES if oriented else (DEGREES,)),
+        *WALKS,
+        *([ALTERNATING] if graph.directed else []),
+        *(_type_pair(types, *pair) for pair in pairs if several),
+    )
+
+
+def _type_pair(types: LinkTypes, first: int, second: int) -> str:
+    return f"{TYPES}{types.names[first]!r}, {types.names[second]!r}"
+
+
 class PairFeatures:
     """Computes the features of pairs of nodes of a graph and an embedding, whose nodes must be the same.
 
@@ -111,13 +147,15 @@ class PairFeatures:
         The Gaussians of the nodes.
     graph
         The edges that walks may use. To learn from held-out edges, it must be the graph without them.
+    names
+        The features, as a link model has them; by default those that suit the graph.
     """
 
-    def __init__(self, embedding: Embedding, graph: Graph) -> None:
+    def __init__(self, embedding: Embedding, graph: Graph, names: Sequence[str] | None = None) -> None:
         self.embedding, self.graph = embedding, graph
         self.around = graph.neighborhoods()
-        self.names = DIRECTED if graph.directed else SYMMETRIC
         self.types = link_types(graph, embedding.measure.symmetric) or untyped(graph.num_nodes)
+        self.names = feature_names(graph, self.types) if names is None else tuple(names)
 
     @cached_property
     def degrees(self) -> npt.NDArray[np.integer]:
@@ -125,15 +163,22 @@ class PairFeatures:
         return np.asarray(np.diff(self.around.indptr))
 
     @cached_property
-    def smallest(self) -> float:
-        """The landing probability per edge below which a walk is not followed."""
+    def cutoffs(self) -> Values:
+        """(3,) the landing probability per edge below which the second, third and fourth step is not made.
+
+        In a graph of degree 66 two steps bring 1/66^2 to a node, and 1e-3 would end all walks; three steps bring
+        1/66^3. A third step needs the second step to its end, so that both have the same cut-off.
+        """
         mean = max(self.around.nnz, 1) / max(self.graph.num_nodes, 1)
-        return float(np.clip(0.25 / mean**2, *SMALLEST))
+        two_steps = float(np.clip(SHARE / mean**2, *SMALLEST))
+        affordable = max(self.graph.num_nodes / VISITS, SMALLEST[0])
+        three_steps = min(two_steps, max(SHARE / mean**3, affordable))
+        return np.array([three_steps, three_steps, LAST_STEP * two_steps])
 
     def candidates(self, sources: Positions, types: LinkTypes | None = None) -> Positions:
         """Return (S, C) nodes that each source may have a missing edge to; -1 where there are fewer."""
         types = self.types if types is None else types
-        arguments = sources, types.codes, types.allowed, WALK_K, self.smallest, 4 * threads()
+        arguments = sources, types.codes, types.allowed, WALK_K, self.cutoffs, 4 * threads()
         found = np.empty((len(sources), 3 * WALK_K), np.int64)
         walks.walk_candidates(self.around.indptr, self.around.indices, *arguments, found)
         few = np.flatnonzero((found >= 0).sum(axis=1) < FEW)
@@ -162,16 +207,15 @@ class PairFeatures:
         products = np.zeros(shape, np.float32)
         walks.row_products(*self._factors, sources, targets, products)
         found = np.zeros((*shape, walks.COLUMNS))
-        walks.walk_values(
-            self.around.indptr, self.around.indices, sources, targets, self.smallest, 4 * threads(), found
-        )
+        walks.walk_values(self.around.indptr, self.around.indices, sources, targets, self.cutoffs, 4 * threads(), found)
         degrees = self._degree_features(sources[:, None], targets)
         columns = [self._logit(products), *degrees, found]
         if self._cover is not None:
             found, shifted = np.zeros_like(found), np.where(targets < 0, -1, targets + self.graph.num_nodes)
             cover = self._cover.indptr, self._cover.indices
-            walks.walk_values(*cover, sources, shifted, self.smallest, 4 * threads(), found)
+            walks.walk_values(*cover, sources, shifted, self.cutoffs, 4 * threads(), found)
             columns.append(found[..., walks.THREE])
+        columns.extend(self._type_features(sources[:, None], targets))
         return np.concatenate([each if each.ndim == 3 else each[..., None] for each in columns], axis=-1)
 
     def of_pairs(self, pairs: Positions) -> Features:
@@ -182,19 +226,51 @@ class PairFeatures:
         columns = [logit, *degrees, *self._pair_walks(self.around, pairs).T]
         if self._cover is not None:
             columns.append(self._pair_walks(self._cover, pairs + np.array([0, self.graph.num_nodes]))[:, walks.THREE])
+        columns.extend(self._type_features(pairs[:, 0], pairs[:, 1]))
         return np.column_stack(columns)
 
     def _pair_walks(self, adjacency: sp.csr_array, pairs: Positions) -> Features:
-        found = np.empty((len(pairs), walks.COLUMNS))
-        walks.pair_walks(adjacency.indptr, adjacency.indices, pairs, self.smallest, 4 * threads(), found)
+        """Return (P, 4) the mean of walks from both ends of pairs (P, 2)."""
+        found = np.zeros((len(pairs), walks.COLUMNS))
+        for start, end in ((0, 1), (1, 0)):
+            order = np.argsort(pairs[:, start], kind="stable")
+            ends, values = pairs[order], np.empty_like(found)
+            matrix = adjacency.indptr, adjacency.indices
+            walks.pair_walks(*matrix, ends[:, start], ends[:, end], self.cutoffs, 4 * threads(), values)
+            found[order] += values / 2
         return found
 
     def _degree_features(self, sources: Positions, targets: Positions, joined: Joined = False) -> list[Values]:
         """Return the logarithms of the numbers of edges, less one where the two are `joined`."""
-        if not self.graph.directed:
-            return [np.log1p(self.degrees[sources] - joined) + np.log1p(self.degrees[targets] - joined)]
-        out, into = nonzeros_per_row(self.graph.adjacency, sources), self._in_degrees[targets]
-        return list(np.broadcast_arrays(np.log1p(out - joined), np.log1p(into - joined)))
+        if self.graph.directed:
+            out, into = nonzeros_per_row(self.graph.adjacency, sources), self._in_degrees[targets]
+            return list(np.broadcast_arrays(np.log1p(out - joined), np.log1p(into - joined)))
+        source, target = (np.log1p(self.degrees[each] - joined) for each in (sources, targets))
+        if DEGREES in self.names:
+            return [source + target]
+        turned = np.sign(self.types.codes[sources] - self.types.codes[targets])
+        # Of two nodes of one type none is the first: each side has the mean.
+        mean, half = (source + target) / 2, (source - target) / 2
+        return [mean - turned * half, mean + turned * half]
+
+    def _type_features(self, sources: Positions, targets: Positions) -> list[Values]:
+        """Return for each pair of types among the features whether the pairs of nodes have these types, 0 or 1."""
+        column = self._type_columns[self.types.codes[sources], self.types.codes[targets]]
+        numbers = [number for number, name in enumerate(self.names) if name.startswith(TYPES)]
+        return [np.asarray(column == number, np.float64) for number in numbers]
+
+    @cached_property
+    def _type_columns(self) -> npt.NDArray[np.integer]:
+        """(T + 1, T + 1) the number of the feature of each pair of types, -1 if it has none."""
+        count = len(self.types.names)
+        found = np.full((count, count), -1)
+        for first, second in np.ndindex(count, count):
+            name = _type_pair(self.types, first, second)
+            if name in self.names:
+                found[first, second] = self.names.index(name)
+                if not self.graph.directed:
+                    found[second, first] = found[first, second]
+        return found
 
     @cached_property
     def _in_degrees(self) -> npt.NDArray[np.integer]:

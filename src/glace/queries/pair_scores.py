@@ -58,7 +58,8 @@ def pair_scores_at(
         if model is None:
             probability = gaussian_probabilities(embedding, graph, dissimilarity, missing)
         else:
-            probability = model.probabilities(model.scores(PairFeatures(embedding, graph).of_pairs(pairs)), missing)
+            features = PairFeatures(embedding, graph, model.names).of_pairs(pairs)
+            probability = model.probabilities(model.scores(features), missing)
     return PairScores(
         ids_at(embedding.ids, pairs[:, 0]),
         ids_at(embedding.ids, pairs[:, 1]),

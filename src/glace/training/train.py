@@ -316,7 +316,10 @@ def _link_model(run: TrainedRun, whole: Embedding, before: FittedModel | None) -
     if task.held_out is None:
         return popularity_model(features)
     model = fit_link_model(features, task.held_out.edges, task.config.streams.numpy("link model", 0))
-    return model and matched_to(model, PairFeatures(whole, run.ordered), task.config.streams.numpy("link model", 1))
+    if model is None:
+        return None
+    whole_features = PairFeatures(whole, run.ordered, model.names)
+    return matched_to(model, whole_features, task.config.streams.numpy("link model", 1))
 
 
 def _novelty_model(

@@ -54,7 +54,7 @@ def by_link_model(fitted: FittedModel) -> Ranker:
 
     if model is None:
         return Ranker(gaussians.scores, proposals)
-    pairs, slope = PairFeatures(fitted.embedding, fitted.graph), fitted.embedding.platt_scaling.slope
+    pairs, slope = PairFeatures(fitted.embedding, fitted.graph, model.names), fitted.embedding.platt_scaling.slope
     popularity = POPULARITY * np.log1p(pairs.degrees) + BELOW
 
     def scores(sources: Positions) -> Values:
@@ -73,7 +73,7 @@ def link_model_scores(fitted: FittedModel, model: LinkModel, pairs: Positions) -
     """Return the scores of pairs (P, 2) by the link model."""
     assert fitted.graph is not None
     with kernel_threads(fitted.config.run.n_jobs):
-        return model.scores(PairFeatures(fitted.embedding, fitted.graph).of_pairs(pairs))
+        return model.scores(PairFeatures(fitted.embedding, fitted.graph, model.names).of_pairs(pairs))
 
 
 def adamic_adar(graph: Graph) -> Ranker:
