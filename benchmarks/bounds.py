@@ -4,12 +4,12 @@ A step has B edges, a pool of M, R distinct nodes with Z non-zeros in C distinct
 dimensions in G members. Numbers have 4 bytes. What each stage must do:
 
 - draw: write the mask of B M bytes and 2 B + M node numbers;
-- input rows: read Z columns and values, write them (8 + 12 bytes each);
+- input rows: read Z columns and values, write them (8 + 12 bytes each); transpose them: read them again, write a row
+  number and a value for each (12 + 8 bytes);
 - sparse forward: read a row of W for each non-zero, Z H numbers out of the C H that are touched; 2 Z H operations;
 - dense forward: heads 4 R H L / G operations, all pairs 2 B M F (F = 4 L for the symmetric KL, 2 L for KL); write
   the B M dissimilarities of each member and read them once;
 - dense backward: twice the operations of the forward pass, the same traffic;
-- by column: read Z columns and values, write a row number and a value for each (12 + 8 bytes);
 - optimizer: read a row of the R H upstream numbers for each non-zero, 2 Z H operations; read and write C H weights and
   a number for each row.
 
@@ -84,11 +84,10 @@ def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
     entries = sizes.non_zeros
     return {
         "draw": Cost(0, 0, 1, drawn),
-        "input rows": Cost(0, 8 * entries, 8 * entries, 12 * entries),
+        "input rows": Cost(0, 20 * entries, 12 * entries, 20 * entries),
         "sparse forward": Cost(2 * sums, 4 * sums, touched, encoded),
         "dense forward": Cost(dense, 0, 1, 2 * scores),
         "dense backward": Cost(2 * dense, 0, 1, 2 * scores),
-        "by column": Cost(0, 12 * entries, 12 * entries, 8 * entries),
         "optimizer": Cost(2 * sums + 4 * sizes.columns * hidden, 4 * sums, encoded, 2 * touched),
     }
 

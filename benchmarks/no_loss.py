@@ -23,8 +23,8 @@ from glace.fitted.state import embed_all
 from glace.gaussian.embedding import Embedding
 from glace.model.network import using_threads
 from glace.rng import Streams
-from glace.training.loop import BETAS, Optimizer, Trainer, training_task
-from glace.training.train import INITIAL
+from glace.training.loop import BETAS, Optimizer, Trainer
+from glace.training.train import INITIAL, training_task
 
 PATHS = ("plain", "fast")
 
@@ -91,7 +91,8 @@ def trainer_of(path: str, split: Split, settings: Config) -> Trainer:
     if path == "fast":
         return fitting.trainer(settings)
     trainer = replace(fitting, compiled=False).trainer(settings)
-    trainer.optimizer = PlainAdam(trainer.network)
+    for name, (branch, _) in trainer.branches.items():
+        trainer.branches[name] = branch, PlainAdam(branch)
     return trainer
 
 

@@ -84,7 +84,7 @@ def main(
 
 def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None:
     """Edges per second of both, in turn."""
-    with using_threads(ours.n_jobs):
+    with using_threads(ours.n_jobs, dense=True):
         yardstick, steps = Yardstick(graph, hidden=ours.hidden), staged(trainer_of(graph, ours.model()))
         numbers = count(), count()
         jobs = {
@@ -115,7 +115,7 @@ def learned(name: str, side: str, edges: list[int], where: dict[str, Any], optio
     """Train one side on these numbers of edges of a graph; meant for a process of its own."""
     split, ours = split_edges(graph_of(name, **where), Streams(0).numpy("split")), Ours(**options)
     train = _yardstick if side == "yardstick" else _ours
-    with using_threads(ours.n_jobs):
+    with using_threads(ours.n_jobs, dense=True):
         # Compiled code is read from disk first, which is no part of training.
         for _ in train(acm_like(0), [BATCH], ours):
             pass

@@ -9,12 +9,12 @@ from glace.estimators import GLACE
 from glace.graph.graph import Graph
 from glace.model.inputs import NodeInputs
 from glace.model.layers import SparseInput, SparseRowGradient, sparse_inputs
-from glace.model.network import Network, batch_loss
+from glace.model.network import Branch, EdgeBatch, Network, branch_loss
 from glace.sampling.edges import EdgeSampler
-from glace.training.loop import Optimizer, Trainer, input_mask, training_task
-from glace.training.train import initial_options
+from glace.training.loop import Optimizer, Trainer, input_mask
+from glace.training.train import initial_options, training_task
 
-STAGES = ("draw", "input rows", "sparse forward", "dense forward", "dense backward", "by column", "optimizer")
+STAGES = ("draw", "input rows", "sparse forward", "dense forward", "dense backward", "optimizer")
 
 
 def trainer_of(graph: Graph, model: GLACE) -> Trainer:
@@ -65,10 +65,11 @@ class StagedSteps:
     network: Network
     inputs: NodeInputs
     sampler: EdgeSampler
-    optimizer: Optimizer
+    branches: list[tuple[Branch, Optimizer]]
     learning_rate: float
+    total_steps: float
     watch: Stopwatch = field(default_factory=Stopwatch)
-    touched: int = 0
+    touched: float = 0.0
 
     def __post_init__(self) -> None:
         self.layers = [layer for _, layer in sparse_inputs(self.network) if isinstance(layer, SparseInput)]
@@ -76,38 +77,38 @@ class StagedSteps:
 
     def step(self, number: int) -> Step:
         """Take the step of this number, from 0."""
-        self.watch, self.touched = Stopwatch(), 0
+        self.watch, self.touched = Stopwatch(), 0.0
         hooks = [hook for layer in self.layers for hook in self._watched(layer)]
         self.watch.switch("draw")
         batch = self.sampler.batch(number)
         nodes, places = batch.distinct()
         self.watch.switch("input rows")
-        rows = self.inputs.rows(nodes, input_mask(self.network, self.sampler, batch, number))
-        self.watch.switch("dense forward")
+        rows = self.inputs.rows(nodes, input_mask(self.network, self.sampler, batch, number, self.total_steps))
         parts = places.anchors, places.targets, places.negatives, batch.allowed
-        loss = batch_loss(self.network, rows, *parts, self.sampler.config.n_negatives)
-        value = loss.item()
-        self.watch.switch("dense backward")
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.watch.switch("optimizer")
-        self.optimizer.step(number + 1, self.learning_rate)
+        edges, value = EdgeBatch(*parts, self.sampler.config.n_negatives), 0.0
+        for branch, optimizer in self.branches:
+            self.watch.switch("dense forward")
+            loss = branch_loss(self.network, branch, rows, edges)
+            value += loss.item()
+            self.watch.switch("dense backward")
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.watch.switch("optimizer")
+            optimizer.step(number + 1, self.learning_rate)
         self.watch.switch("")
         for hook in hooks:
             hook.remove()
         matrices: list[Any] = [*rows.own, *rows.neighbors]
         non_zeros = sum(int(each.nnz) for each in matrices)
-        return Step(self.watch.seconds, Sizes(len(nodes), non_zeros, self.touched), value)
+        return Step(self.watch.seconds, Sizes(len(nodes), non_zeros, round(self.touched)), value)
 
     def _watched(self, layer: SparseInput) -> list[Any]:
         """Let the clock know when a sparse layer, which others call, is at work."""
         found = SparseInput.touched
 
         def touched() -> SparseRowGradient:
-            self.watch.switch("by column")
             entries = found(layer)
-            self.touched += len(entries.rows)
-            self.watch.switch("optimizer")
+            self.touched += len(entries.rows) / len(self.branches)
             return entries
 
         vars(layer)["touched"] = touched
@@ -119,5 +120,5 @@ class StagedSteps:
 
 def staged(trainer: Trainer) -> StagedSteps:
     """The steps of this run."""
-    rate = trainer.config.learning_rate
-    return StagedSteps(trainer.network, trainer.inputs, trainer.sampler, trainer.optimizer, rate)
+    parts, rate = list(trainer.branches.values()), trainer.config.learning_rate
+    return StagedSteps(trainer.network, trainer.inputs, trainer.sampler, parts, rate, trainer.total_steps)

@@ -106,7 +106,7 @@ def _found(
     machines: dict[int, Machine] = {}
     turns: list[int | Setting] = [*sorted({setting.n_jobs for setting in settings}), *settings]
     for turn in in_turn(turns, 1 + rounds, "steps in turn"):
-        with using_threads(turn if isinstance(turn, int) else turn.n_jobs):
+        with using_threads(turn if isinstance(turn, int) else turn.n_jobs, dense=True):
             if isinstance(turn, int):
                 machine = measured(scale)
                 machines[turn] = machine.or_faster(machines.get(turn, machine))

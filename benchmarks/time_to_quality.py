@@ -87,7 +87,7 @@ def main(
 def _run(way: Way, split: Split, n_jobs: int, brief: bool = False) -> dict[str, Any]:
     """The curve of one run, its seconds in all, and how good it is in the end."""
     began = time.perf_counter()
-    with using_threads(n_jobs):
+    with using_threads(n_jobs, dense=True):
         if way.method == YARDSTICK:
             embedding, curve = _yardstick(split, brief)
         else:

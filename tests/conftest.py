@@ -5,10 +5,12 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 import glace
 from glace.model.layers import SparseInput
+from glace.model.network import EdgeBatch, branch_loss
 
 settings.register_profile(
     "glace", deadline=None, max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -120,3 +122,9 @@ def is_mapped(array: np.ndarray) -> bool:
     while isinstance(base, np.ndarray):
         base = base.base
     return isinstance(base, mmap.mmap)
+
+
+def batch_loss(network, rows, batch, n_negatives):
+    """The loss of all branches of a network; the batch holds positions in the input rows."""
+    edges = EdgeBatch(batch.anchors, batch.targets, batch.negatives, batch.allowed, n_negatives)
+    return torch.stack([branch_loss(network, branch, rows, edges) for branch in network.branches]).sum()

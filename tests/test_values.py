@@ -219,7 +219,7 @@ def test_models_and_new_nodes_have_the_same_bits_in_every_container(tmp_path, wo
             np.testing.assert_array_equal(each.mean, found[0].mean)
             np.testing.assert_array_equal(each.certainty, found[0].certainty)
         ranks = [model.novelty(each).rank for each in (new, sp.csr_array(new))]
-        np.testing.assert_array_equal(*ranks)
+        np.testing.assert_array_equal(ranks[0], ranks[1])
 
 
 def test_an_update_keeps_the_storage_and_the_scaling_of_the_fit():

@@ -33,10 +33,10 @@ from glace.estimators import GLACE, PublishedGLACE
 from glace.experiments.splits import split_edges
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.model.layers import VARIANCE_FLOOR
-from glace.model.network import batch_loss, using_threads
+from glace.model.network import using_threads
 from glace.rng import Streams
 from glace.training.train import INITIAL
-from tests.conftest import small
+from tests.conftest import batch_loss, small
 
 
 @pytest.fixture(autouse=True)
@@ -77,10 +77,10 @@ def records(folder, question):
 
 def same_weights(yardstick, network):
     """Our network with the yardstick's weights."""
-    encoder = network.encoders["first"]
+    encoder = network.branches[0].encoder("first")
     encoder.input.own[0].weight.data = yardstick.source.data.clone()
-    for name in ("mean", "variance"):
-        getattr(encoder.heads[0], name).weight.data = getattr(yardstick, name).weight.data.T.contiguous()
+    halves = [getattr(yardstick, name).weight.data.T for name in ("mean", "variance")]
+    encoder.heads[0].weight.data = torch.cat(halves, 1).contiguous()
 
 
 def test_the_yardstick_has_our_loss_on_the_same_batch(planted):
@@ -92,8 +92,7 @@ def test_the_yardstick_has_our_loss_on_the_same_batch(planted):
     assert batch.allowed.all()
     nodes, places = batch.distinct()
     rows = trainer.inputs.rows(nodes)
-    parts = places.anchors, places.targets, places.negatives, batch.allowed
-    ours = batch_loss(trainer.network, rows, *parts, 5)
+    ours = batch_loss(trainer.network, rows, places, 5)
     assert yardstick.loss(batch).item() == pytest.approx(ours.item(), rel=1e-5)
 
 
@@ -123,8 +122,8 @@ def test_staged_steps_are_those_of_training(planted, model):
     trainer.run()
     assert taken[-1].loss == trainer.history.loss
     np.testing.assert_array_equal(
-        taking.network.weights()["encoders.first.input.own.0.weight"],
-        trainer.network.weights()["encoders.first.input.own.0.weight"],
+        taking.network.weights()["branches.0.encoders.first.input.own.0.weight"],
+        trainer.network.weights()["branches.0.encoders.first.input.own.0.weight"],
     )
     assert all(seconds > 0 for seconds in taken[0].seconds.values())
 
@@ -182,10 +181,10 @@ def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
     moved = {}
     for path in no_loss.PATHS:
         trainer = no_loss.trainer_of(path, split, Config.of(options))
-        rows = [trainer.network.weights()["encoders.first.input.own.0.weight"].copy()]
+        rows = [trainer.network.weights()["branches.0.encoders.first.input.own.0.weight"].copy()]
         for _ in range(3):
             trainer._step()
-            rows.append(trainer.network.weights()["encoders.first.input.own.0.weight"].copy())
+            rows.append(trainer.network.weights()["branches.0.encoders.first.input.own.0.weight"].copy())
         steps = [(after != before).any(axis=1) for before, after in itertools.pairwise(rows)]
         moved[path] = steps[0] & ~steps[1] & ~steps[2]
     assert moved["fast"].any(), "a row rests that only the first batch touched"

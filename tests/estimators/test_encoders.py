@@ -15,10 +15,9 @@ from glace.config.config import METHODS
 from glace.errors import InputError
 from glace.fitted.state import graph_inputs
 from glace.model.layers import sparse_inputs
-from glace.model.network import batch_loss, split_modules
-from glace.training.loop import TrainingTask, training_task
-from glace.training.train import visible_graph
-from tests.conftest import small
+from glace.model.network import split_modules
+from glace.training.train import TrainingTask, training_task, visible_graph
+from tests.conftest import batch_loss, small
 
 
 class CustomEncoder(nn.Module):
@@ -217,11 +216,11 @@ def test_gradients_are_those_of_the_loss(case):
     settings = model.config()
     fitting = task_of(case, settings)
     network = fitting.network(settings).eval()
-    rows = graph_inputs(network, fitting.graph).rows(np.arange(120))
-    batch = fitting.sampler.batch(0)
+    nodes, batch = fitting.sampler.batch(0).distinct()
+    rows = graph_inputs(network, fitting.graph).rows(nodes)
 
     def loss():
-        return batch_loss(network, rows, batch.anchors, batch.targets, batch.negatives, batch.allowed, 5)
+        return batch_loss(network, rows, batch, 5)
 
     loss().backward()
     layers = dict(sparse_inputs(network))
@@ -388,7 +387,9 @@ def test_the_module_of_the_user_is_not_trained_itself():
     model = case.model(proximity="both").fit(case.graph)
     assert all(torch.equal(value, before[name]) for name, value in case.encoder.state_dict().items())
     trained = model.model_.network.weights()
-    first, context = (trained[f"encoders.{role}.input.own.0.module.layers.0.weight"] for role in ("first", "context"))
+    first, context = (
+        trained[f"branches.0.encoders.{role}.input.own.0.module.layers.0.weight"] for role in ("first", "context")
+    )
     assert not np.array_equal(first, context)
 
 

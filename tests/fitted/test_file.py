@@ -113,7 +113,7 @@ def test_weights_of_another_size_are_refused_before_memory_is_allocated(tiny, tm
 def test_weights_that_are_not_finite_are_refused(tiny, tmp_path):
     metadata, arrays = container.read(tiny, KIND, VERSION)
     content = {key: metadata[key] for key in metadata if key not in ("checksum", "kind", "format_version")}
-    name = "weights/encoders.first.heads.0.mean.bias"
+    name = "weights/branches.0.encoders.first.heads.0.bias"
     container.write(tmp_path / "m", KIND, VERSION, content, arrays | {name: np.array([np.nan], np.float32)})
     with pytest.raises(FormatError, match="are not all finite"):
         load(tmp_path / "m")

@@ -10,7 +10,7 @@ from glace.kernels.losses import log_sigmoids
 
 
 def compiled(odds, allowed, scale=5.0):
-    gradient, losses = odds.copy(), np.empty(odds.shape[:2], np.float32)
+    gradient, losses = odds.copy(), np.empty(len(odds), np.float32)
     log_sigmoids(gradient, allowed, np.float32(scale), losses)
     return losses, gradient
 
@@ -19,7 +19,7 @@ def compiled(odds, allowed, scale=5.0):
 @pytest.mark.parametrize("spread", [0.01, 3.0, 200.0])
 def test_losses_and_gradient_are_those_of_torch(width, spread):
     rng = np.random.default_rng(width)
-    odds = (spread * rng.standard_normal((3, 20, width))).astype(np.float32)
+    odds = (spread * rng.standard_normal((20, width))).astype(np.float32)
     allowed = rng.random((20, width)) < 0.8
     losses, gradient = compiled(odds, allowed)
     exact = torch.from_numpy(odds).double().requires_grad_()
@@ -32,7 +32,7 @@ def test_losses_and_gradient_are_those_of_torch(width, spread):
 
 
 def test_nothing_allowed_is_no_loss():
-    losses, gradient = compiled(np.full((1, 2, 3), 4.0, np.float32), np.zeros((2, 3), dtype=bool))
+    losses, gradient = compiled(np.full((2, 3), 4.0, np.float32), np.zeros((2, 3), dtype=bool))
     assert not losses.any()
     assert not gradient.any()
 
@@ -40,15 +40,15 @@ def test_nothing_allowed_is_no_loss():
 @pytest.mark.parametrize(("value", "is_finite"), [(np.inf, True), (-np.inf, False), (np.nan, False)])
 def test_what_is_not_finite_shows_in_the_loss(value, is_finite):
     """Infinitely far from a negative is as it should be; infinitely near, or nowhere, is not."""
-    odds = np.zeros((1, 1, 4), np.float32)
-    odds[0, 0, 1] = value
+    odds = np.zeros((1, 4), np.float32)
+    odds[0, 1] = value
     losses, _ = compiled(odds, np.ones((1, 4), dtype=bool))
     assert np.isfinite(losses).all() == is_finite
 
 
 def test_threads_change_nothing():
     rng = np.random.default_rng(0)
-    odds, allowed = rng.standard_normal((2, 40, 30), dtype=np.float32), rng.random((40, 30)) < 0.9
+    odds, allowed = rng.standard_normal((40, 30), dtype=np.float32), rng.random((40, 30)) < 0.9
     alone = compiled(odds, allowed)
     set_threads(2)
     together = compiled(odds, allowed)

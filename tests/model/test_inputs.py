@@ -270,13 +270,11 @@ def test_gaussians_of_a_network_with_neighbors_are_those_of_its_formula(graph, k
     network = network_of(graph)
     own, context = network.embed(graph_inputs(network, graph), np.arange(60))
     weights = {name: value.astype(np.float64) for name, value in network.weights().items()}
-    layer, head = "encoders.first.input.", "encoders.first.heads.0."
+    layer, head = "branches.0.encoders.first.input.", "branches.0.encoders.first.heads.0."
     own_part, neighbor_part = np.hsplit(oracle(graph), 2)
     u = own_part @ weights[f"{layer}own.0.weight"] + neighbor_part @ weights[f"{layer}neighbors.0.weight"]
     u = np.maximum(u + weights[f"{layer}own.0.bias"], 0)
-    mean, spread = (
-        u @ weights[f"{head}{part}.weight"] + weights[f"{head}{part}.bias"] for part in ("mean", "variance")
-    )
+    mean, spread = np.hsplit(u @ weights[f"{head}weight"] + weights[f"{head}bias"], 2)
     np.testing.assert_allclose(own.mean, mean, rtol=1e-3, atol=1e-5)
     variance = np.where(spread > 0, spread, np.expm1(np.minimum(spread, 0))) + 1 + VARIANCE_FLOOR
     np.testing.assert_allclose(own.variance, variance, rtol=1e-4)

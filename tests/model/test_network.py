@@ -13,10 +13,20 @@ import glace
 from glace.config.config import ModelConfig, SamplingConfig
 from glace.fitted.state import input_shape
 from glace.gaussian.dissimilarity import MEASURES
-from glace.model.layers import SparseInput, sparse_inputs
-from glace.model.network import Network, batch_loss, divided, edge_loss, input_types, negative_loss, torch_negative_loss
+from glace.model.layers import GaussianHead, SparseInput, sparse_inputs
+from glace.model.network import (
+    EdgeBatch,
+    Network,
+    compiled_loss,
+    divided,
+    edge_loss,
+    input_types,
+    torch_loss,
+    torch_negative_loss,
+)
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
+from tests.conftest import batch_loss
 
 SETTLED: dict[str, Any] = {
     "dim": 4, "hidden": 8, "ensemble_size": 1, "neighbor_features": "none", "neighbor_dropout": 0, "dropout": 0,
@@ -37,12 +47,18 @@ def batch_of(graph, kind, **options):
 
 
 def loss_of(network, graph, batch):
-    rows = input_rows(network, graph)
-    return batch_loss(network, rows, batch.anchors, batch.targets, batch.negatives, batch.allowed, 3)
+    """The loss of all branches, from the input rows of the batch's nodes."""
+    nodes, placed = batch.distinct()
+    return batch_loss(network, input_rows(network, graph, nodes), placed, 3)
 
 
-def input_rows(network, graph):
-    return network.inputs([graph.features()], graph.adjacency).rows(np.arange(graph.num_nodes))
+def input_rows(network, graph, nodes=None):
+    nodes = np.arange(graph.num_nodes) if nodes is None else nodes
+    return network.inputs([graph.features()], graph.adjacency).rows(nodes)
+
+
+def first_encoder(network):
+    return network.branches[0].encoder("first")
 
 
 def embedded(network, graph, count):
@@ -51,7 +67,7 @@ def embedded(network, graph, count):
 
 def members_of(network):
     """The dimensions of each of the encoders side by side."""
-    ends = np.cumsum([0, *network.dims])
+    ends = np.cumsum([0, *divided(network.config.dim, network.config.ensemble_size)])
     return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
 
 
@@ -71,9 +87,10 @@ def spelled_out(network, graph, batch):
     rows, everyone = input_rows(network, graph), np.arange(graph.num_nodes)
     total = torch.tensor(0.0)
     for part in network.proximities:
-        own = network.encoders[part](rows, everyone)
-        other = network.encoders["context" if part == "second" else part](rows, everyone)
-        for dims, offset in zip(members_of(network), network.offsets[part], strict=True):
+        own = network.encode(part, rows, everyone)
+        other = network.encode("context" if part == "second" else part, rows, everyone)
+        offsets = torch.cat([branch.offsets[part] for branch in network.branches])
+        for dims, offset in zip(members_of(network), offsets, strict=True):
             total += edge_by_edge(network.measure.direct, own[..., dims], other[..., dims], offset, batch)
     return total / len(batch.anchors)
 
@@ -91,27 +108,31 @@ def test_batch_loss_is_the_papers_objective(planted, measure, proximity, kind):
 @pytest.mark.parametrize("proximity", ["first", "both"])
 def test_members_have_each_their_own_objective(planted, proximity):
     network = network_of(planted, proximity=proximity, ensemble_size=3, hidden=10)
-    assert (network.dims, network.offset()) == ([2, 1, 1], 12 * len(network.proximities))
+    assert [branch.dims for branch in network.branches] == [slice(0, 2), slice(2, 3), slice(3, 4)]
+    assert network.offset() == 12 * len(network.proximities)
     batch = batch_of(planted, "shared")
     found, wanted = loss_of(network, planted, batch), spelled_out(network, planted, batch)
     np.testing.assert_allclose(found.item(), wanted.item(), rtol=1e-4)
 
 
 def test_members_have_nothing_in_common(planted):
-    """Each is what a network of its share of the hidden layer alone would be."""
+    """Each is what its branch alone would be, and changes to another branch do not reach it."""
     network = network_of(planted, ensemble_size=3, hidden=10, dim=5)
-    encoder, rows = network.encoders["first"], input_rows(network, planted).own[0].toarray()
-    whole = embedded(network, planted, 400)
-    weights, bias = encoder.input.own[0].weight.numpy(), encoder.input.own[0].bias.detach().numpy()
-    assert encoder.widths == [4, 3, 3]
-    begin = 0
-    for dims, share, head in zip(members_of(network), encoder.widths, encoder.heads, strict=True):
-        own = slice(begin, begin + share)
+    rows = input_rows(network, planted).own[0].toarray()
+    before = embedded(network, planted, 400)
+    for dims, width, branch in zip(members_of(network), [4, 3, 3], network.branches, strict=True):
+        encoder = branch.encoder("first")
+        layer, (head,) = encoder.input.own[0], encoder.each_head()
+        assert layer.weight.shape[1] == width
+        hidden = np.maximum(rows @ layer.weight.numpy() + layer.bias.detach().numpy(), 0)
         with torch.no_grad():
-            alone = head(torch.from_numpy(np.maximum(rows @ weights[:, own] + bias[own], 0)).float())
-        np.testing.assert_allclose(whole.mean[:, dims], alone.mean.numpy(), rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(whole.variance[:, dims], alone.variance.numpy(), rtol=1e-4)
-        begin += share
+            alone = head.gaussian(head.raw(torch.from_numpy(hidden).float()))
+        np.testing.assert_allclose(before.mean[:, dims], alone.mean.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(before.variance[:, dims], alone.variance.numpy(), rtol=1e-4)
+    first_encoder(network).input.own[0].weight += 1
+    after = embedded(network, planted, 400)
+    changed = (before.mean != after.mean).any(axis=0)
+    assert changed.tolist() == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(("total", "members", "wanted"), [(8, 1, [8]), (8, 3, [3, 3, 2]), (3, 3, [1, 1, 1])])
@@ -120,11 +141,42 @@ def test_sizes_are_divided_evenly(total, members, wanted):
 
 
 def test_with_offset_zero_and_own_negatives_it_is_the_paper_to_the_letter():
-    positive, negative = torch.tensor([[0.5, 2.0]]), torch.tensor([[[1.0, 3.0], [0.2, 0.7]]])
+    positive, negative = torch.tensor([0.5, 2.0]), torch.tensor([[1.0, 3.0], [0.2, 0.7]])
     allowed = np.ones((2, 2), dtype=bool)
-    wanted = -(logsigmoid(-positive) + logsigmoid(negative).sum(2)).mean()
-    for term in (torch_negative_loss, negative_loss):
-        assert edge_loss(-positive, term(negative.clone(), allowed, 2)).item() == pytest.approx(wanted.item())
+    wanted = -(logsigmoid(-positive) + logsigmoid(negative).sum(1)).mean()
+    found = edge_loss(-positive, torch_negative_loss(negative, allowed, 2))
+    assert found.item() == pytest.approx(wanted.item())
+
+
+@pytest.mark.parametrize("spread", [0.3, 3.0])
+@pytest.mark.parametrize("measure", ["kl", "symmetric_kl"])
+def test_the_compiled_loss_has_the_gradients_of_autograd(measure, spread):
+    """Loss, gradient of every raw output of the head, and gradient of the offset, against torch in double precision."""
+    rng = np.random.default_rng(0)
+    nodes, dim, edges, pool = 40, 3, 25, 12
+    batch = EdgeBatch(
+        rng.integers(nodes, size=edges), rng.integers(nodes, size=edges), rng.integers(nodes, size=pool),
+        rng.random((edges, pool)) < 0.8, 5,
+    )  # fmt: skip
+    batch.allowed[3] = False
+    raw, head = torch.from_numpy(spread * rng.standard_normal((nodes, 2 * dim))), GaussianHead(7, dim, rng)
+
+    def numbers(loss, kind):
+        inputs = raw.to(kind).requires_grad_(), torch.tensor(2.5, dtype=kind, requires_grad=True)
+        value = loss(MEASURES[measure], head, *inputs, batch)
+        return [value.detach(), *torch.autograd.grad(2 * value, inputs)]
+
+    for ours, exact in zip(numbers(compiled_loss, torch.float32), numbers(torch_loss, torch.float64), strict=True):
+        np.testing.assert_allclose(ours, exact, rtol=1e-4, atol=1e-5 * exact.abs().max().item())
+
+
+def test_encoders_with_layers_of_their_own_share_one_branch(planted):
+    network = network_of(planted, ensemble_size=2, encoder="mlp:layers=6")
+    (branch,) = network.branches
+    assert len(branch.encoder("first").each_head()) == 2
+    batch = batch_of(planted, "shared")
+    found, wanted = loss_of(network, planted, batch), spelled_out(network, planted, batch)
+    np.testing.assert_allclose(found.item(), wanted.item(), rtol=1e-4)
 
 
 def test_gradients_through_the_sparse_layer_are_right(planted):
@@ -152,7 +204,7 @@ def test_gradients_through_the_sparse_layer_are_right(planted):
     assert isinstance(layer, SparseInput)
     found = layer.touched()
     touched, gradient = found.rows, found.gradient()
-    whole = twin.encoders["first"].input.own[0].weight.grad.numpy()
+    whole = first_encoder(twin).input.own[0].weight.grad.numpy()
     np.testing.assert_allclose(gradient, whole[touched], rtol=1e-3, atol=1e-6)
     assert np.abs(np.delete(whole, touched, axis=0)).max(initial=0) == 0
 
@@ -165,7 +217,7 @@ def test_only_nodes_of_the_batch_are_encoded(planted, encoded_rows):
 
 
 def test_weights_start_xavier_uniform(planted):
-    weight = network_of(planted).encoders["first"].input.own[0].weight.numpy()
+    weight = first_encoder(network_of(planted)).input.own[0].weight.numpy()
     bound = (6 / sum(weight.shape)) ** 0.5
     assert np.abs(weight).max() <= bound
     assert weight.std() == pytest.approx(bound / 3**0.5, rel=0.1)
@@ -174,16 +226,16 @@ def test_weights_start_xavier_uniform(planted):
 def test_variances_stay_above_the_stated_floor(planted):
     network = network_of(planted)
     with torch.no_grad():
-        network.encoders["first"].heads[0].variance.bias -= 100
+        first_encoder(network).heads[0].bias -= 100
     assert embedded(network, planted, 5).variance.min() >= np.float32(1e-2)
 
 
 def test_linear_activation_is_equation_1(planted):
     network = network_of(planted, activation="linear", scaling="none")
-    encoder = network.encoders["first"]
+    encoder = first_encoder(network)
     x = planted.attributes[:3].toarray()
     u = x @ encoder.input.own[0].weight.numpy() + encoder.input.own[0].bias.detach().numpy()
-    mean = u @ encoder.heads[0].mean.weight.detach().numpy()
+    mean = u @ encoder.heads[0].weight.detach().numpy()[:, : network.config.dim]
     np.testing.assert_allclose(embedded(network, planted, 3).mean, mean, rtol=1e-4, atol=1e-6)
 
 

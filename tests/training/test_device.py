@@ -9,9 +9,9 @@ import glace
 from glace.config.config import Config
 from glace.errors import InputError
 from glace.model.layers import SparseInput, sparse_inputs
-from glace.model.network import batch_loss
-from glace.training.loop import State, input_mask, training_task
-from tests.conftest import small
+from glace.training.loop import State, input_mask
+from glace.training.train import training_task
+from tests.conftest import batch_loss, small
 
 
 def trainer_of(graph, compiled, **options):
@@ -25,9 +25,8 @@ def gradients(trainer):
     """Loss of the first batch, and its gradient by the names of the weights."""
     batch = trainer.sampler.batch(0)
     nodes, places = batch.distinct()
-    rows = trainer.inputs.rows(nodes, input_mask(trainer.network, trainer.sampler, batch, 0))
-    sampled = places.anchors, places.targets, places.negatives, batch.allowed
-    loss = batch_loss(trainer.network, rows, *sampled, trainer.sampler.config.n_negatives)
+    rows = trainer.inputs.rows(nodes, input_mask(trainer.network, trainer.sampler, batch, 0, trainer.total_steps))
+    loss = batch_loss(trainer.network, rows, places, trainer.sampler.config.n_negatives)
     loss.backward()
     found = {
         name: weight.grad.to_dense().numpy()

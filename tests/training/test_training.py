@@ -1,9 +1,5 @@
 """The loop: it learns, stops when it should, and says so when it cannot."""
 
-import json
-import os
-import subprocess
-import sys
 from dataclasses import asdict
 
 import numpy as np
@@ -15,6 +11,7 @@ from glace.errors import TrainingDiverged
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.fitted.state import History, Progress, ValidationPoint
 from glace.graph.split import HeldOut
+from glace.kernels.compile import threads
 from glace.model.network import using_threads
 from glace.training.loop import Validation
 from tests.conftest import small
@@ -110,26 +107,20 @@ def test_validation_looks_at_an_even_sample(monkeypatch):
 
 def test_threads_are_put_back():
     before = torch.get_num_threads()
+    with using_threads(before + 1, dense=True):
+        assert torch.get_num_threads() == threads() == before + 1
     with using_threads(before + 1):
-        assert torch.get_num_threads() == before + 1
+        assert (torch.get_num_threads(), threads()) == (1, before + 1)
     assert torch.get_num_threads() == before
+    assert threads() == 1
 
 
-SHARED_OPENMP = """
-import json, sys, torch, glace
-seen = set()
-graph = glace.datasets.planted(200, communities=4, attributes=60, words=8)
-model = glace.GLACE(**json.loads(sys.argv[1]))
-model.fit(graph, listener=lambda progress: seen.add(torch.get_num_threads()))
-assert seen == {2}, seen
-"""
-
-
-def test_starting_the_kernels_pool_leaves_torch_its_threads():
-    """Both share OpenMP, and the pool's first use sets the count for all: here to 4."""
-    environment = {**os.environ, "NUMBA_NUM_THREADS": "4"}
-    options = json.dumps(small(dim=4, hidden=8, max_steps=3, n_jobs=2))
-    subprocess.run([sys.executable, "-c", SHARED_OPENMP, options], env=environment, check=True)
+def test_several_threads_train_the_same_network_as_one(planted):
+    """Branches do not meet, whoever trains them."""
+    options = small(max_steps=20, ensemble_size=3)
+    alone, together = (glace.GLACE(**options | {"n_jobs": count}).fit(planted) for count in (1, 3))
+    np.testing.assert_array_equal(alone.embedding_.mean, together.embedding_.mean)
+    np.testing.assert_array_equal(alone.embedding_.variance, together.embedding_.variance)
 
 
 def test_a_step_does_not_look_at_the_other_nodes(encoded_rows):

@@ -29,7 +29,7 @@ DataDir = Annotated[Path | None, _option(help="Folder of dataset files; default:
 NoHeader = Annotated[bool, _option("--no-header", help="CSV and TSV files have no header.")]
 Json = Annotated[Path | None, _option("--json", help="Also write the results to this file, as JSON.", panel="Output")]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print only errors.", panel="Output")]
-NJobs = Annotated[int, _option(help="Number of threads.")]
+NJobs = Annotated[int, _option(help="Number of threads; -1 stands for all cores.")]
 K = Annotated[int, _option("-k", help="Number of answers.")]
 MissingEdgeFraction = Annotated[
     float | None,

@@ -28,7 +28,7 @@ STEPS = 1500
 def demo(
     output: Annotated[Path, Option("--output", "-o", help="Folder for the files.")] = Path("glace-demo"),
     random_state: Annotated[int, Option(help="Seed of all random numbers.")] = 0,
-    n_jobs: NJobs = 1,
+    n_jobs: NJobs = -1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

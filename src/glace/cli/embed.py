@@ -24,7 +24,7 @@ def embed(
     texts: Annotated[Path | None, Option(help="Table of texts: id, text; for a model trained on texts.")] = None,
     node_type: Annotated[str | None, Option(help="Type of the nodes, for a model with several node types.")] = None,
     no_header: NoHeader = False,
-    n_jobs: NJobs = 1,
+    n_jobs: NJobs = -1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

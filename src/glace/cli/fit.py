@@ -109,6 +109,9 @@ def _fit_other_method(
 def _train(
     config: Config, method: str, graph: "Graph", checkpoint: Path, resume: bool, seconds: float, screen: Screen
 ) -> "FittedModel":
+    from functools import partial
+
+    from glace.kernels.compile import on_compilation
     from glace.training.train import train
 
     if checkpoint.exists() and resume:
@@ -118,7 +121,7 @@ def _train(
     elif resume:
         screen.say(f"no {checkpoint}; starting from the beginning")
     try:
-        with screen.progress("training") as report:
+        with screen.progress("training") as report, on_compilation(partial(report, None, "once", "compiling")):
             return train(
                 graph,
                 config,

@@ -87,12 +87,13 @@ class Screen:
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Report]:
         """Show a progress bar on a terminal while work runs; gives the function to report progress with."""
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
         columns = (
             TextColumn("{task.description:8}"),
             BarColumn(bar_width=24),
             TaskProgressColumn(),
+            TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[detail]}"),
         )
         bar = Progress(*columns, console=self.console, transient=True, refresh_per_second=4)

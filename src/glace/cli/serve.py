@@ -50,7 +50,7 @@ def explore(
     host: Host = LOOPBACK,
     port: Port = 8765,
     no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
-    n_jobs: NJobs = 1,
+    n_jobs: NJobs = -1,
     quiet: Quiet = False,
 ) -> None:
     """Open a page with a map of all nodes, their neighbours, likely links and certainty."""

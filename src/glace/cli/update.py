@@ -21,7 +21,7 @@ def update(
     output: ModelOutput,
     drift_penalty: Annotated[float, Option(help="Weight of the penalty on moving old nodes; 0 is none.")] = 0.1,
     max_steps: Annotated[int | None, Option(help="Training steps; by default a tenth of those of a fit.")] = None,
-    n_jobs: NJobs = 1,
+    n_jobs: NJobs = -1,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

@@ -269,6 +269,11 @@ BY_VALUES = "values"
 """The scaling of attributes follows their values: `glace.values`."""
 
 
+def is_linear(spec: EncoderSpec) -> bool:
+    """Whether an encoder is a single input layer, without layers of its own."""
+    return isinstance(spec, Identity) or (isinstance(spec, MLP) and not spec.layers)
+
+
 @dataclass(frozen=True)
 class ModelConfig(Configuration):
     """The shape of the network and of its objective."""
@@ -314,8 +319,9 @@ class ModelConfig(Configuration):
     )
     dropout: float | str = option(
         "auto",
-        "Fraction of the attributes hidden in a training step.",
-        choices=("auto",),
+        "Fraction of the attributes hidden in a training step; `annealed` falls from 0.5 to 0 in the first part of the "
+        "run, which predicts links best.",
+        choices=("auto", "annealed"),
         kind=float,
         at_least=0,
         below=1,
@@ -323,7 +329,7 @@ class ModelConfig(Configuration):
     purpose: str = option(
         "links",
         "What `auto` optimizes: `links` between known nodes, or `nodes` for node classification and new nodes, which "
-        "need dropout.",
+        "need dropout to the end.",
         choices=("links", "nodes"),
     )
     offset: float | str = option(
@@ -368,6 +374,10 @@ class ModelConfig(Configuration):
     def encoders(self) -> dict[str, EncoderSpec]:
         """Return the encoder of each node type that has its own, and under "" the encoder of all other types."""
         return parse_encoders(self.encoder)
+
+    def has_layers(self) -> bool:
+        """Whether some encoder has layers of its own."""
+        return not all(map(is_linear, self.encoders().values()))
 
     def open_options(self) -> list[str]:
         """Return the names of the options that are `auto`, which training selects for each graph."""
@@ -418,13 +428,13 @@ class SamplingConfig(Configuration):
 class TrainingConfig(Configuration):
     """Learning rate, length of the run and early stopping; the first limit reached ends the run."""
 
-    learning_rate: float = option(1e-2, "Initial learning rate.", above=0)
+    learning_rate: float = option(2e-2, "Initial learning rate.", above=0)
     lr_schedule: str = option(
         "cosine", "Learning rate schedule: `cosine` decay to 0, or `constant`.", choices=("cosine", "constant")
     )
     max_steps: int | None = option(
         None,
-        "Maximum number of steps; without any limit, 3000 steps or 30 epochs, whichever is fewer.",
+        "Maximum number of steps; without any limit 20 epochs, but at least 300 and at most 2000 steps.",
         at_least=1,
         kind=int,
         optional=True,
@@ -458,12 +468,22 @@ class RunConfig(Configuration):
     """Where and how to compute."""
 
     random_state: int = option(0, "Seed of all random numbers.", at_least=0)
-    n_jobs: int = option(1, "Number of threads; results are bit-identical only for the same number.", at_least=1)
+    n_jobs: int = option(
+        -1,
+        "Number of threads; -1 stands for all cores that the process may use. Results are bit-identical only for the "
+        "same number.",
+        at_least=-1,
+    )
     device: str = option(
         "cpu",
         "Device to train on; on the CPU, compiled kernels replace the operations that torch is slow at.",
         choices=("cpu", "cuda", "mps"),
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_jobs == 0:
+            raise InputError("must be at least 1, or -1 for all cores, not 0", option="n_jobs")
 
 
 STAGES = (ModelConfig, SamplingConfig, TrainingConfig, RunConfig)
@@ -537,6 +557,7 @@ _LACE: dict[str, float | str | None] = {
     "neighbor_features": "none",
     "dropout": 0.0,
     "offset": "learned",
+    "learning_rate": 1e-2,
     "patience": 5,
 }
 _PUBLISHED: dict[str, float | str | None] = {

@@ -199,7 +199,7 @@ class FittedModel:
         names = new.ids if ids is None else NodeIds(ids)
         if len(names) != new.count:
             raise InputError(f"{len(names):,} ids for {new.count:,} rows of attributes; give one id per row")
-        with using_threads(self._threads(n_jobs)):
+        with using_threads(self._threads(n_jobs), self.config.model.has_layers()):
             own, context = embed_all(self.network, new.inputs(self.network), np.empty)
             novelty = self._novelty(new, own) if self.has_novelty else None
         return replace(
@@ -250,7 +250,7 @@ class FittedModel:
         new = new_nodes(attributes, self.node_types, node_type)
         if self.novelty_models[code] is None:
             raise InputError(f"no training node is of type {schema.name!r}, so the novelty of new ones is unknown")
-        with using_threads(self._threads(n_jobs)):
+        with using_threads(self._threads(n_jobs), self.config.model.has_layers()):
             own, _ = embed_all(self.network, new.inputs(self.network), np.empty)
             return self._novelty(new, own)
 

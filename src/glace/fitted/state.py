@@ -33,7 +33,7 @@ OptionValue = float | int | str | bool | None
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run after a step; `done` is the completed fraction of the run, 0 to 1."""
+    """The state of a run after a step; `done` is the completed fraction of the whole work, 0 to 1."""
 
     step: int
     done: float
@@ -48,12 +48,12 @@ Listener = Callable[[Progress], None]
 """Called after each step. It must not change anything."""
 
 
-def part_of(listener: Listener | None, number: int, count: int) -> Listener | None:
-    """Return a listener for trial `number` of `count`, from 0, that reports the progress of all of them."""
+def part_of(listener: Listener | None, begin: float, end: float, stage: str) -> Listener | None:
+    """Return a listener for a stage of the work, which takes it from the fraction `begin` to `end`."""
     if listener is None:
         return None
     report = listener
-    return lambda progress: report(replace(progress, done=(number + progress.done) / count, stage="trials"))
+    return lambda progress: report(replace(progress, done=begin + (end - begin) * progress.done, stage=stage))
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,14 @@
 """Compilation of the CPU kernels with Numba, and the types of their arrays."""
 
 import functools
+import itertools
+import math
+import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import FunctionType
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -17,6 +21,9 @@ BoolArray = npt.NDArray[np.bool_]
 CSR = tuple[IntArray, IntArray, FloatArray]
 """indptr, indices and data of a sparse matrix."""
 
+CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+PARTS = 4
+"""Parts that each thread processes: with more than one, a thread that is done early takes from the others."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -30,37 +37,69 @@ _threads = _Threads()
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function at its first call and cache the result on disk.
+    """Compile a function at its first call and cache the result on disk."""
+    # Python's error model would check every division for zero, which prevents vectorization.
+    options = {"nogil": True, "error_model": "numpy"}
+    try:
+        return cast(Function, numba.njit(cache=True, **options)(function))
+    except RuntimeError:  # no cache folder: a read-only installation without a home
+        return cast(Function, numba.njit(**options)(function))
 
-    A function with a `prange` loop is compiled twice. With one thread the serial version runs, because the parallel
-    one synchronizes its whole thread pool even then, which can take seconds on a busy machine.
+
+def by_rows(count: Callable[..., int], least: int = 64) -> Callable[[Function], Function]:
+    """Compile a function whose last two parameters are the first row and the end of the rows that it processes.
+
+    Callers leave these two out: the rows are divided among the threads. `count` returns their number, given the other
+    arguments. Fewer than `least` rows per thread are not worth waking one. A thread that waits sleeps. Those of OpenMP
+    spin, which on a busy machine takes ten times as long as the work.
     """
-    if "prange" not in function.__code__.co_names:
-        return cast(Function, _jit(function))
-    serial, parallel = _jit(_copy(function, "serial")), _jit(_copy(function, "parallel"), parallel=True)
 
-    @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
-        return (parallel if _threads.count > 1 else serial)(*arguments)
+    def decorate(function: Function) -> Function:
+        kernel = compiled(function)
 
-    return cast(Function, call)
+        @functools.wraps(function)
+        def call(*arguments: Any) -> None:
+            rows = count(*arguments)
+            workers = min(threads(), rows // least)
+            if workers < 2:
+                kernel(*arguments, 0, rows)
+                return
+            ends = np.linspace(0, rows, PARTS * workers + 1).astype(int).tolist()
+            parts = [_pool(workers).submit(kernel, *arguments, *part) for part in itertools.pairwise(ends)]
+            for part in parts:
+                part.result()
+
+        return cast(Function, call)
+
+    return decorate
+
+
+@functools.cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, "glace")
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use: by affinity, by the limit of a container, by OpenMP's."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    limits = [len(affinity(0)) if affinity else os.cpu_count() or 1, _container_limit()]
+    if os.environ.get("OMP_NUM_THREADS", "").isdecimal():
+        limits.append(int(os.environ["OMP_NUM_THREADS"]))
+    return max(int(min(limits)), 1)
+
+
+def _container_limit() -> float:
+    """Return the cores that a Linux container may use, from the microseconds per period in its control group."""
+    try:
+        quota, period = CPU_LIMIT.read_text().split()
+        return math.ceil(int(quota) / int(period))
+    except (OSError, ValueError):  # no control groups here, or no limit ("max")
+        return math.inf
 
 
 def set_threads(count: int) -> None:
-    """Set the number of threads for kernels called from the current thread; at most as many as the machine has."""
-    _threads.count = min(count, numba.config.NUMBA_NUM_THREADS)
-    if _threads.count > 1:
-        numba.set_num_threads(_threads.count)
-        _start_pool(_threads.count)
-
-
-def _jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    # Python's error model would check every division for zero, which prevents vectorization.
-    options |= {"nogil": True, "error_model": "numpy"}
-    try:
-        return cast(Callable[..., Any], numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # no cache folder: a read-only installation without a home
-        return cast(Callable[..., Any], numba.njit(**options)(function))
+    """Set the number of threads for kernels called from the current thread; -1 means one for each core."""
+    _threads.count = cores() if count < 0 else count
 
 
 @contextmanager
@@ -74,22 +113,26 @@ def kernel_threads(count: int) -> Iterator[None]:
         _threads.count = before
 
 
+@contextmanager
+def on_compilation(call: Callable[[], object]) -> Iterator[None]:
+    """Call a function whenever a kernel is compiled within the block, and not found in the cache on disk."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]  # numba has no types
+        def on_start(self, _event: object) -> None:
+            call()
+
+        def on_end(self, _event: object) -> None:
+            pass
+
+    listener = Listener()
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)
+
+
 def threads() -> int:
     """Return the number of threads that kernels called from the current thread use."""
     return _threads.count
-
-
-@functools.partial(_jit, parallel=True)
-def _start_pool(threads: int) -> int:
-    """Start the thread pool now: its first use resets OpenMP's thread count, which torch shares."""
-    total = 0
-    for thread in numba.prange(threads):
-        total += thread
-    return total
-
-
-def _copy(function: Callable[..., Any], suffix: str) -> FunctionType:
-    """Copy a function under another name: Numba's disk cache distinguishes names, not options."""
-    copy = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{suffix}")
-    copy.__qualname__, copy.__module__ = copy.__name__, function.__module__
-    return copy

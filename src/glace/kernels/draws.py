@@ -1,9 +1,8 @@
 """The rejection of negatives that are neighbours."""
 
 import numpy as np
-from numba import prange
 
-from glace.kernels.compile import BoolArray, IntArray, compiled
+from glace.kernels.compile import BoolArray, IntArray, by_rows, compiled
 
 
 @compiled
@@ -19,24 +18,38 @@ def is_neighbour(indptr: IntArray, indices: IntArray, source: int, target: int) 
     return bool(low < indptr[source + 1] and indices[low] == target)
 
 
-@compiled
+@by_rows(lambda _indptr, _indices, anchors, *_: len(anchors), least=256)
 def allowed_pairs(
-    indptr: IntArray, indices: IntArray, anchors: IntArray, candidates: IntArray, allowed: BoolArray
+    indptr: IntArray,
+    indices: IntArray,
+    anchors: IntArray,
+    candidates: IntArray,
+    allowed: BoolArray,
+    begin: int = 0,
+    end: int = 0,
 ) -> None:
     """Set allowed[b, k], (B, K), to whether candidates[b, k] is neither anchors[b] nor one of its neighbours."""
-    for b in prange(len(anchors)):
+    for b in range(begin, end):
         for k in range(candidates.shape[1]):
             other = candidates[b, k]
             allowed[b, k] = other != anchors[b] and not is_neighbour(indptr, indices, anchors[b], other)
 
 
-@compiled
-def allowed_pool(indptr: IntArray, indices: IntArray, anchors: IntArray, pool: IntArray, allowed: BoolArray) -> None:
+@by_rows(lambda _indptr, _indices, anchors, *_: len(anchors), least=256)
+def allowed_pool(
+    indptr: IntArray,
+    indices: IntArray,
+    anchors: IntArray,
+    pool: IntArray,
+    allowed: BoolArray,
+    begin: int = 0,
+    end: int = 0,
+) -> None:
     """Set allowed[b, k], (B, M), for one pool (M,) shared by all anchors and sorted ascending.
 
     Most rows have few neighbours: looking up each of them in the pool is faster than looking up the whole pool.
     """
-    for b in prange(len(anchors)):
+    for b in range(begin, end):
         allowed[b, :] = True
         anchor = anchors[b]
         _forbid(pool, anchor, allowed[b])

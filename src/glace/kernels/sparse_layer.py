@@ -6,42 +6,43 @@ the number of threads.
 """
 
 import numpy as np
-from numba import prange
 
-from glace.kernels.compile import CSR, FloatArray, IntArray, compiled
+from glace.kernels.compile import CSR, FloatArray, IntArray, by_rows, compiled
 
-BLOCK = 64
-"""Rows of W that one thread updates at a time; it allocates the buffer for their gradients once."""
 LANES = 16
 SCAN_COST = 16
 """Columns that can be scanned in the time it takes to sort one."""
 SMALL = 1e-8
 """Added to denominators to avoid a division by 0."""
+ByColumn = tuple[IntArray, IntArray, IntArray, FloatArray]
+"""Touched columns, the start of each one's entries, and the batch row and value of each entry."""
 
 
-@compiled
-def product(matrix: CSR, rows: IntArray, weight: FloatArray, bias: FloatArray, out: FloatArray) -> None:
+@by_rows(lambda _matrix, rows, *_: len(rows))
+def product(
+    matrix: CSR, rows: IntArray, weight: FloatArray, bias: FloatArray, out: FloatArray, begin: int = 0, end: int = 0
+) -> None:
     """Set out[r] to bias + X[rows[r]] W, shape (R, H); W is (D, H). With an empty bias, add X[rows[r]] W to out[r]."""
     indptr, indices, data = matrix
-    for r in prange(len(rows)):
+    for r in range(begin, end):
         for h in range(len(bias)):
             out[r, h] = bias[h]
-        begin, end = indptr[rows[r]], indptr[rows[r] + 1]
-        fours = begin + (end - begin) // 4 * 4
+        first, last = indptr[rows[r]], indptr[rows[r] + 1]
+        fours = first + (last - first) // 4 * 4
         # Four entries at a time, so that the sum is read and written once for all of them.
-        for p in range(begin, fours, 4):
+        for p in range(first, fours, 4):
             a, b, c, d = indices[p], indices[p + 1], indices[p + 2], indices[p + 3]
             x, y, z, w = data[p], data[p + 1], data[p + 2], data[p + 3]
             for h in range(out.shape[1]):
                 out[r, h] += (x * weight[a, h] + y * weight[b, h]) + (z * weight[c, h] + w * weight[d, h])
-        for p in range(fours, end):
+        for p in range(fours, last):
             column, value = indices[p], data[p]
             for h in range(out.shape[1]):
                 out[r, h] += value * weight[column, h]
 
 
 @compiled
-def by_column(matrix: CSR, rows: IntArray, slots: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+def by_column(matrix: CSR, rows: IntArray, slots: IntArray) -> ByColumn:
     """Transpose the wanted rows of X: (touched columns, start, batch row, value).
 
     Column `touched[c]` has the entries start[c] to start[c + 1], in the order of the batch. Columns are sorted, because
@@ -91,7 +92,7 @@ def _sorted(found: IntArray, slots: IntArray) -> IntArray:
     return found
 
 
-@compiled
+@by_rows(lambda touched, *_: len(touched))
 def rmsprop_rows(
     touched: IntArray,
     start: IntArray,
@@ -103,6 +104,8 @@ def rmsprop_rows(
     touches: IntArray,
     rate: float,
     decay: float,
+    begin: int = 0,
+    end: int = 0,
 ) -> None:
     """Take one RMSprop step on the touched rows of `weight`, in place, with one running mean of squares per row.
 
@@ -111,17 +114,16 @@ def rmsprop_rows(
     `by_column` returns them. It is used while it is in the cache; materialized, the gradients of all rows would
     travel to memory and back.
     """
-    for block in prange((len(touched) + BLOCK - 1) // BLOCK):
-        gradient, sums = np.empty(weight.shape[1], np.float32), np.empty(LANES, np.float32)
-        for c in range(block * BLOCK, min(block * BLOCK + BLOCK, len(touched))):
-            _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
-            row = touched[c]
-            touches[row] += 1
-            squares[row] = decay * squares[row] + (1 - decay) * _mean_square(gradient, sums)
-            size = np.sqrt(squares[row] / (1 - decay ** touches[row]))
-            factor = np.float32(rate / (size + SMALL))
-            for h in range(weight.shape[1]):
-                weight[row, h] -= factor * gradient[h]
+    gradient, sums = np.empty(weight.shape[1], np.float32), np.empty(LANES, np.float32)
+    for c in range(begin, end):
+        _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
+        row = touched[c]
+        touches[row] += 1
+        squares[row] = decay * squares[row] + (1 - decay) * _mean_square(gradient, sums)
+        size = np.sqrt(squares[row] / (1 - decay ** touches[row]))
+        factor = np.float32(rate / (size + SMALL))
+        for h in range(weight.shape[1]):
+            weight[row, h] -= factor * gradient[h]
 
 
 @compiled
@@ -140,7 +142,7 @@ def _mean_square(values: FloatArray, sums: FloatArray) -> float:
     return total / len(values)
 
 
-@compiled
+@by_rows(lambda touched, *_: len(touched))
 def adam_rows(
     touched: IntArray,
     start: IntArray,
@@ -153,6 +155,8 @@ def adam_rows(
     rate: np.float32,
     damping: np.float32,
     betas: FloatArray,
+    begin: int = 0,
+    end: int = 0,
 ) -> None:
     """Take one lazy Adam step on the touched rows of `weight` and of both moments, in place.
 
@@ -162,17 +166,16 @@ def adam_rows(
     b1, b2 = betas[0], betas[1]
     c1, c2 = np.float32(1.0) - b1, np.float32(1.0) - b2
     step, small = rate * damping, np.float32(SMALL) * damping
-    for block in prange((len(touched) + BLOCK - 1) // BLOCK):
-        gradient = np.empty(weight.shape[1], np.float32)
-        for c in range(block * BLOCK, min(block * BLOCK + BLOCK, len(touched))):
-            _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
-            row = touched[c]
-            for h in range(weight.shape[1]):
-                m = b1 * first[row, h] + c1 * gradient[h]
-                v = b2 * second[row, h] + c2 * gradient[h] * gradient[h]
-                first[row, h] = m
-                second[row, h] = v
-                weight[row, h] -= step * m / (np.sqrt(v) + small)
+    gradient = np.empty(weight.shape[1], np.float32)
+    for c in range(begin, end):
+        _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
+        row = touched[c]
+        for h in range(weight.shape[1]):
+            m = b1 * first[row, h] + c1 * gradient[h]
+            v = b2 * second[row, h] + c2 * gradient[h] * gradient[h]
+            first[row, h] = m
+            second[row, h] = v
+            weight[row, h] -= step * m / (np.sqrt(v) + small)
 
 
 @compiled

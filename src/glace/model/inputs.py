@@ -12,6 +12,7 @@ from torch import nn
 from glace.config.config import MLP, EncoderSpec
 from glace.kernels import inputs as kernels
 from glace.kernels.compile import CSR
+from glace.kernels.sparse_layer import ByColumn, by_column
 from glace.sparse import Matrix, narrowed
 from glace.values import NONE, are_counted, in_storage
 
@@ -134,6 +135,12 @@ class InputMask:
         return (self.seed + matrix * 0x9E3779B97F4A7C15) % 2**63
 
 
+class SparseRows(sp.csr_array):  # type: ignore[misc]  # scipy has no types
+    """Sparse input rows of a batch, with their transpose, which all branches of a network need."""
+
+    transposed: ByColumn | None = None
+
+
 class TypeInputs:
     """Input rows from the attributes of one node type."""
 
@@ -178,8 +185,10 @@ class TypeInputs:
             _arrays(attributes), combination, self.shape.hashed, unit, dropout, seed, self._slots
         )
         # scipy's constructor would check and copy.
-        rows = sp.csr_array((len(combination[0]) - 1, self.shape.columns), dtype=np.float32)
+        rows = SparseRows((len(combination[0]) - 1, self.shape.columns), dtype=np.float32)
         rows.indptr, rows.indices, rows.data = arrays
+        if mask is not None:
+            rows.transposed = by_column(arrays, np.arange(rows.shape[0]), self._slots)
         return rows
 
 

@@ -21,7 +21,7 @@ from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian
 from glace.kernels import sparse_layer
 from glace.kernels.compile import CSR, IntArray
-from glace.model.inputs import InputRows, InputShape, InputType, NodeIndex, Scaling
+from glace.model.inputs import InputRows, InputShape, InputType, NodeIndex, Scaling, SparseRows
 from glace.sparse import Matrix
 from glace.values import MIXED, STANDARD, UNIT, ValueSummary, in_storage
 
@@ -158,7 +158,7 @@ class SparseInput(InputLayer):
     """
 
     trained_by_autograd = False
-    pending: tuple[CSR, NodeIndex, Tensor] | None = None
+    pending: tuple[sp.csr_array, NodeIndex, Tensor] | None = None
 
     @cached_property
     def _slots(self) -> NodeIndex:
@@ -166,9 +166,8 @@ class SparseInput(InputLayer):
 
     def forward(self, attributes: Matrix, rows: NodeIndex, base: Tensor | None = None) -> Tensor:
         """Return (R, hidden); `base` is changed in place."""
-        matrix: sp.csr_array = attributes
-        arrays = matrix.indptr, matrix.indices, matrix.data
-        product: Tensor = _SparseProduct.apply(self._addend(base), self, arrays, rows)  # type: ignore[no-untyped-call]
+        addend = self._addend(base)
+        product: Tensor = _SparseProduct.apply(addend, self, attributes, rows)  # type: ignore[no-untyped-call]
         return product
 
     def was_used(self) -> bool:
@@ -178,9 +177,11 @@ class SparseInput(InputLayer):
     def touched(self) -> "SparseRowGradient":
         """Return the gradient of the rows of `weight` that the last backward pass touched, and forget it."""
         assert self.pending is not None, "a backward pass comes first"
-        arrays, rows, upstream = self.pending
+        matrix, rows, upstream = self.pending
         self.pending = None
-        return SparseRowGradient(*sparse_layer.by_column(arrays, rows, self._slots), upstream.numpy())
+        whole = matrix.transposed if isinstance(matrix, SparseRows) and len(rows) == matrix.shape[0] else None
+        entries = whole or sparse_layer.by_column(_arrays(matrix), rows, self._slots)
+        return SparseRowGradient(*entries, upstream.numpy())
 
 
 class SparseRowGradient(NamedTuple):
@@ -206,22 +207,22 @@ class _Context(FunctionCtx):
     """What the forward pass of a product keeps for the backward pass."""
 
     layer: SparseInput
-    arrays: CSR
+    matrix: sp.csr_array
     rows: NodeIndex
     has_bias: bool
 
 
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: _Context, addend: Tensor, layer: SparseInput, arrays: CSR, rows: NodeIndex) -> Tensor:
-        ctx.layer, ctx.arrays, ctx.rows, ctx.has_bias = layer, arrays, rows, addend.ndim == 1
+    def forward(ctx: _Context, addend: Tensor, layer: SparseInput, matrix: sp.csr_array, rows: NodeIndex) -> Tensor:
+        ctx.layer, ctx.matrix, ctx.rows, ctx.has_bias = layer, matrix, rows, addend.ndim == 1
         if ctx.has_bias:
             # torch aligns memory for the matrix products that follow; numpy does not, and bits could differ.
             out, bias = torch.empty(len(rows), len(addend)), addend.detach().numpy()
         else:
             out, bias = addend, np.empty(0, np.float32)
             ctx.mark_dirty(out)
-        sparse_layer.product(arrays, rows, layer.weight.detach().numpy(), bias, out.detach().numpy())
+        sparse_layer.product(_arrays(matrix), rows, layer.weight.detach().numpy(), bias, out.detach().numpy())
         return out
 
     @staticmethod
@@ -229,8 +230,12 @@ class _SparseProduct(torch.autograd.Function):
         gradient = upstream[0].contiguous()
         # A second use in one step would have to be added to the first, which nothing here does.
         assert ctx.layer.pending is None, "`touched` comes between two backward passes"
-        ctx.layer.pending = ctx.arrays, ctx.rows, gradient
+        ctx.layer.pending = ctx.matrix, ctx.rows, gradient
         return gradient.sum(0) if ctx.has_bias else gradient, None, None, None
+
+
+def _arrays(matrix: sp.csr_array) -> CSR:
+    return matrix.indptr, matrix.indices, matrix.data
 
 
 def input_layer(
@@ -285,16 +290,23 @@ class Linear(nn.Module):
 
 
 class GaussianHead(nn.Module):
-    """mean = W_mu u + b_mu; variance = ELU(W_sigma u + b_sigma) + 1 + floor (Eq. 2 and 3 of the paper)."""
+    """mean = W_mu u + b_mu; variance = ELU(W_sigma u + b_sigma) + 1 + floor (Eq. 2 and 3 of the paper).
+
+    W_mu and W_sigma are the halves of one matrix, so that both are one product.
+    """
 
     def __init__(self, hidden: int, dim: int, generator: np.random.Generator) -> None:
         super().__init__()
-        self.mean = Linear(hidden, dim, generator)
-        self.variance = Linear(hidden, dim, generator)
+        self.dim, halves = dim, [xavier_uniform(hidden, dim, generator) for _ in range(2)]
+        self.weight, self.bias = nn.Parameter(torch.cat(halves, 1)), nn.Parameter(torch.zeros(2 * dim))
 
-    def forward(self, u: Tensor) -> Gaussian:
-        """Return one Gaussian per row of u."""
-        return Gaussian(self.mean(u), (functional.elu(self.variance(u)) + 1) + VARIANCE_FLOOR)
+    def raw(self, u: Tensor) -> Tensor:
+        """Return (R, 2 dim): the means, and what variances are computed from."""
+        return torch.addmm(self.bias, u, self.weight)
+
+    def gaussian(self, raw: Tensor) -> Gaussian:
+        """Return the Gaussians of raw outputs."""
+        return Gaussian(raw[..., : self.dim], (functional.elu(raw[..., self.dim :]) + 1) + VARIANCE_FLOOR)
 
 
 class PointHead(nn.Module):
@@ -304,9 +316,14 @@ class PointHead(nn.Module):
         super().__init__()
         self.mean = Linear(hidden, dim, generator)
 
-    def forward(self, u: Tensor) -> Gaussian:
-        """Return one point per row of u."""
-        return Gaussian(self.mean(u), None)
+    def raw(self, u: Tensor) -> Tensor:
+        """Return (R, dim)."""
+        points: Tensor = self.mean(u)
+        return points
+
+    def gaussian(self, raw: Tensor) -> Gaussian:
+        """Return the points."""
+        return Gaussian(raw, None)
 
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {

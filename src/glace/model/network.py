@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,12 +23,13 @@ from glace.config.config import (
     Image,
     ModelConfig,
     canonical,
+    is_linear,
     parse_encoders,
 )
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, concatenated, named, products
 from glace.kernels import losses
-from glace.kernels.compile import set_threads
+from glace.kernels.compile import kernel_threads, threads
 from glace.model.inputs import (
     InputMask,
     InputRows,
@@ -42,6 +42,7 @@ from glace.model.inputs import (
     only_type,
 )
 from glace.model.layers import (
+    VARIANCE_FLOOR,
     AttributeScaling,
     GaussianHead,
     HiddenLayer,
@@ -64,10 +65,13 @@ INITIAL_OFFSET = 4.0
 to leave the floor of log 2 per edge. A dot product has both signs and starts at 0. See docs/concepts.md."""
 
 
+Head = GaussianHead | PointHead
+
+
 class Encoder(nn.Module):
     """Attributes of a node to its Gaussian: hidden layer, activation, and a head on each part of the hidden numbers.
 
-    The parts are an ensemble of encoders: they share nothing but the calls that compute them.
+    With more than one head, the parts are an ensemble on one hidden layer.
     """
 
     def __init__(self, hidden_layer: HiddenLayer, heads: list[nn.Module], widths: list[int], relu: bool) -> None:
@@ -76,15 +80,48 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: InputRows, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians of the wanted input rows."""
+        return concatenated(self.gaussians(self.raw(inputs, rows)))
+
+    def raw(self, inputs: InputRows, rows: NodeIndex) -> list[Tensor]:
+        """Return the output of each head for the wanted input rows."""
         hidden = self.input(inputs, rows)
         parts = (torch.relu(hidden) if self.relu else hidden).split(self.widths, dim=1)
-        gaussians = [head(part) for head, part in zip(self.heads, parts, strict=True)]
-        return concatenated(gaussians)
+        return [head.raw(part) for head, part in zip(self.each_head(), parts, strict=True)]
+
+    def gaussians(self, raw: Sequence[Tensor]) -> list[Gaussian]:
+        """Return the Gaussians of the outputs of each head."""
+        return [head.gaussian(each) for head, each in zip(self.each_head(), raw, strict=True)]
+
+    def each_head(self) -> list[Head]:
+        """Return the heads."""
+        return [head for head in self.heads if isinstance(head, GaussianHead | PointHead)]
+
+
+class Branch(nn.Module):
+    """A part of a network that shares no weights with the others: encoders by role, and the offset of each member.
+
+    `members` and `dims` are its ensemble members, and their dimensions among all dimensions of a proximity.
+    """
+
+    def __init__(
+        self, encoders: dict[str, Encoder], offsets: dict[str, nn.Parameter], members: slice, dims: slice
+    ) -> None:
+        super().__init__()
+        self.encoders, self.offsets = nn.ModuleDict(encoders), nn.ParameterDict(offsets)
+        self.members, self.dims = members, dims
+
+    def encoder(self, role: str) -> Encoder:
+        """Return the encoder of a role."""
+        found = self.encoders[role]
+        assert isinstance(found, Encoder)
+        return found
 
 
 class Network(nn.Module):
-    """Encoders by role: `first`, and for second-order proximity `second` with its `context`.
+    """An ensemble of encoders by role: `first`, and for second-order proximity `second` with its `context`.
 
+    Every member of the ensemble is a branch of its own, unless an encoder has layers of its own (an image encoder, a
+    user's module), which are too large to have several times: then all members are heads on the same hidden layer.
     With `compiled`, CPU kernels replace what torch is slow at; without, torch computes everything, on any device.
     """
 
@@ -104,29 +141,36 @@ class Network(nn.Module):
         self.device, self.compiled = torch.device(device), compiled
         self.gaussian = self.measure.needs_variance
         self.proximities = proximities(config)
-        self.dims = divided(config.dim, config.ensemble_size)
-        self.groups = equal_groups(self.dims)
-        self.encoders = nn.ModuleDict({role: self._encoder(role, streams) for role in roles(config)})
+        generators = {role: streams.numpy(f"weights {role}") for role in roles(config)}
+        self.branches = nn.ModuleList(self._branch(members, generators) for members in branch_members(types, config))
         # Dropout and batch normalization need train() and eval().
         self.has_modes = any(has_training_mode(each.encoder) for each in self.types)
-        learned = config.offset == "learned"
-        start = (INITIAL_OFFSET if self.gaussian else 0.0) if learned else float(config.offset)
-        self.offsets = nn.ParameterDict(
-            {
-                proximity: nn.Parameter(torch.full((config.ensemble_size,), start), requires_grad=learned)
-                for proximity in self.proximities
-            }
-        )
         self.scales = nn.ModuleList(AttributeScaling(each.shape) for each in self.types)
         self.to(self.device)
 
-    def _encoder(self, role: str, streams: Streams) -> Encoder:
-        config, generator = self.config, streams.numpy(f"weights {role}")
-        layer = HiddenLayer(list(self.types), config.hidden, generator, self.compiled, self.neighbors)
-        widths = divided(config.hidden, config.ensemble_size)
+    def _branch(self, members: slice, generators: Mapping[str, np.random.Generator]) -> Branch:
+        config, count = self.config, members.stop - members.start
+        dims, learned = divided(config.dim, config.ensemble_size), config.offset == "learned"
+        start = (INITIAL_OFFSET if self.gaussian else 0.0) if learned else float(config.offset)
+        offsets = {
+            proximity: nn.Parameter(torch.full((count,), start), requires_grad=learned)
+            for proximity in self.proximities
+        }
+        encoders = {role: self._encoder(members, dims[members], each) for role, each in generators.items()}
+        place = slice(sum(dims[: members.start]), sum(dims[: members.stop]))
+        return Branch(encoders, offsets, members, place)
+
+    def _encoder(self, members: slice, dims: list[int], generator: np.random.Generator) -> Encoder:
+        config = self.config
+        widths = divided(config.hidden, config.ensemble_size)[members]
+        layer = HiddenLayer(list(self.types), sum(widths), generator, self.compiled, self.neighbors)
         head = GaussianHead if self.gaussian else PointHead
-        heads: list[nn.Module] = [head(*sizes, generator) for sizes in zip(widths, self.dims, strict=True)]
+        heads: list[nn.Module] = [head(*sizes, generator) for sizes in zip(widths, dims, strict=True)]
         return Encoder(layer, heads, widths, relu=config.activation == "relu")
+
+    def each_branch(self) -> list[Branch]:
+        """Return the branches."""
+        return [branch for branch in self.branches if isinstance(branch, Branch)]
 
     def column_weights(self) -> dict[str, int]:
         """Return the names of the weights with one row per attribute column, each with the index of its node type."""
@@ -178,7 +222,7 @@ class Network(nn.Module):
         The Gaussians of several proximities are concatenated; first order is its own context.
         """
         blocks = [self._block(inputs, nodes[at : at + ENCODE_ROWS], mask) for at in range(0, len(nodes), ENCODE_ROWS)]
-        by_role = {role: concatenated([block[role] for block in blocks], axis=0) for role in self.encoders}
+        by_role = {role: concatenated([block[role] for block in blocks], axis=0) for role in roles(self.config)}
         own = [by_role[proximity] for proximity in self.proximities]
         if "second" not in self.proximities:
             return concatenated(own), None
@@ -189,11 +233,16 @@ class Network(nn.Module):
         if self.has_modes:
             self.eval()
         with torch.no_grad():
-            return {role: _as_numpy(encoder(rows, every)) for role, encoder in self.encoders.items()}
+            return {role: _as_numpy(self.encode(role, rows, every)) for role in roles(self.config)}
+
+    def encode(self, role: str, inputs: InputRows, rows: NodeIndex) -> Gaussian:
+        """Return the Gaussians (R, dim) of the wanted input rows in a role."""
+        return concatenated([branch.encoder(role)(inputs, rows) for branch in self.each_branch()])
 
     def offset(self) -> float:
         """Return b of the concatenated dissimilarity: the logits b - d of proximities and ensemble members add up."""
-        return float(sum(float(offset.detach().sum()) for offset in self.offsets.values()))
+        offsets = (offset for branch in self.each_branch() for offset in branch.offsets.values())
+        return float(sum(float(offset.detach().sum()) for offset in offsets))
 
     def weights(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return every weight by name; on the CPU the arrays share the network's memory."""
@@ -205,22 +254,11 @@ class Network(nn.Module):
         self.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
 
 
-class Group(NamedTuple):
-    """Ensemble members with `dim` dimensions each, and the position of these among all dimensions."""
-
-    members: slice
-    dims: slice
-    dim: int
-
-
-def equal_groups(dims: list[int]) -> list[Group]:
-    """Group the members of equal size, which can be computed together."""
-    groups, member, begin = [], 0, 0
-    for dim, equal in itertools.groupby(dims):
-        count = len(list(equal))
-        groups.append(Group(slice(member, member + count), slice(begin, begin + count * dim), dim))
-        member, begin = member + count, begin + count * dim
-    return groups
+def branch_members(types: Sequence[InputType], config: ModelConfig) -> list[slice]:
+    """Return the ensemble members of each branch."""
+    if any(not is_linear(each.encoder) for each in types):
+        return [slice(0, config.ensemble_size)]
+    return [slice(member, member + 1) for member in range(config.ensemble_size)]
 
 
 def divided(total: int, parts: int) -> list[int]:
@@ -293,13 +331,13 @@ def _module(name: str, encoder: CustomEncoder, modules: Mapping[str, nn.Module])
 def column_weights(types: Sequence[InputType], config: ModelConfig) -> dict[str, int]:
     """Return the names of the weights with one row per attribute column, each with the index of its node type."""
     found = {f"scales.{code}.{name}": code for code in range(len(types)) for name in ("shift", "scale")}
-    for role in roles(config):
-        for code, each in enumerate(types):
-            layer = f"encoders.{role}.input.own.{code}"
-            if own := column_weight(each.encoder):
-                found[f"{layer}.{own}"] = code
-            if config.neighbor_features == "mean":
-                found[f"encoders.{role}.input.neighbors.{code}.weight"] = code
+    branches = range(len(branch_members(types, config)))
+    for branch, role, (code, each) in itertools.product(branches, roles(config), enumerate(types)):
+        layer = f"branches.{branch}.encoders.{role}.input"
+        if own := column_weight(each.encoder):
+            found[f"{layer}.own.{code}.{own}"] = code
+        if config.neighbor_features == "mean":
+            found[f"{layer}.neighbors.{code}.weight"] = code
     return found
 
 
@@ -342,144 +380,155 @@ def fingerprint(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
 @contextlib.contextmanager
-def using_threads(count: int) -> Iterator[None]:
-    """Run the block with `count` threads, in torch and in the compiled kernels."""
+def using_threads(count: int, dense: bool = False) -> Iterator[None]:
+    """Run the block with `count` threads, -1 for one per core; torch has them only if `dense`, otherwise one.
+
+    Its threads spin while they wait. That pays for large products, as in encoders with layers of their own.
+    """
     before = torch.get_num_threads()
-    set_threads(count)
-    torch.set_num_threads(count)  # after the kernels' pool, which shares OpenMP's thread count with torch
-    try:
-        yield
-    finally:
-        set_threads(1)
-        torch.set_num_threads(before)
+    with kernel_threads(count):
+        torch.set_num_threads(threads() if dense else 1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 Allowed = npt.NDArray[np.bool_]
-Penalty = Callable[[str, Gaussian], Tensor]
-"""A penalty of a batch's anchors, given a proximity and their Gaussians (B, dim) in it."""
+Penalty = Callable[[str, Gaussian, slice], Tensor]
+"""A penalty of a batch's anchors, given a proximity, their Gaussians in it, and which of its dimensions these have."""
 
 
-def batch_loss(
-    network: Network,
-    inputs: InputRows,
-    anchors: NodeIndex,
-    targets: NodeIndex,
-    negatives: NodeIndex,
-    allowed: Allowed,
-    n_negatives: int,
-    penalty: Penalty | None = None,
-) -> Tensor:
-    """Return the mean loss per edge, summed over proximities and ensemble members.
+class EdgeBatch(NamedTuple):
+    """The edges and negatives of a step as rows of inputs; shapes are those of `glace.sampling.edges.Batch`.
 
-    Shapes are those of `glace.sampling.edges.Batch`; anchors, targets and negatives are rows of `inputs`. `penalty` is
-    called with a proximity and the anchors' Gaussians, and its result is added.
+    `n_negatives` is the weight of the negatives of an edge.
     """
+
+    anchors: NodeIndex
+    targets: NodeIndex
+    negatives: NodeIndex
+    allowed: Allowed
+    n_negatives: int
+
+
+def branch_loss(
+    network: Network, branch: Branch, inputs: InputRows, batch: EdgeBatch, penalty: Penalty | None = None
+) -> Tensor:
+    """Return the mean loss per edge of a branch, summed over its proximities and ensemble members.
+
+    `penalty` is called with a proximity and the anchors' Gaussians, and its result is added.
+    """
+    loss = compiled_loss if _has_kernels(network, batch) else torch_loss
     terms = []
     for proximity in network.proximities:
-        own = network.encoders[proximity]
-        other = network.encoders["context"] if proximity == "second" else own
-        if other is own:
-            gaussians = _encode(own, inputs, anchors, targets, negatives)
-        else:
-            gaussians = [*_encode(own, inputs, anchors), *_encode(other, inputs, targets, negatives)]
+        raw, placed = _encode(branch, proximity, inputs, batch)
         if penalty is not None:
-            terms.append(penalty(proximity, gaussians[0]))
-        for group in network.groups:
-            anchor, target, negative = (_members(gaussian, group) for gaussian in gaussians)
-            offset = network.offsets[proximity][group.members, None]
-            logit = offset - network.measure.direct(anchor, target)
-            negated = _negated_logits(network.measure, anchor, negative, offset, negatives.ndim == 1)
-            term = negative_loss if network.compiled else torch_negative_loss
-            terms.append(edge_loss(logit, term(negated, allowed, n_negatives)))
+            gaussian = concatenated(branch.encoder(proximity).gaussians(raw))
+            terms.append(penalty(proximity, _rows(gaussian, placed.anchors), branch.dims))
+        members = zip(branch.encoder(proximity).each_head(), raw, branch.offsets[proximity], strict=True)
+        terms += [loss(network.measure, *member, placed) for member in members]
     return torch.stack(terms).sum()
 
 
-def edge_loss(logit: Tensor, negatives: Tensor) -> Tensor:
-    """Return the mean over edges, summed over members, of -log sigmoid(logit) plus the loss of all negatives.
+def _encode(branch: Branch, proximity: str, inputs: InputRows, batch: EdgeBatch) -> tuple[list[Tensor], EdgeBatch]:
+    """Return the outputs of each head for the nodes of a batch, each node once, and the batch as rows of these."""
+    encoder = branch.encoder(proximity)
+    if proximity == "first":
+        return encoder.raw(inputs, np.arange(len(inputs.rows))), batch
+    anchors, anchor_rows = np.unique(batch.anchors, return_inverse=True)
+    others = np.concatenate([batch.targets, batch.negatives.ravel()])
+    contexts, context_rows = np.unique(others, return_inverse=True)
+    raw = zip(encoder.raw(inputs, anchors), branch.encoder("context").raw(inputs, contexts), strict=True)
+    targets, negatives = np.split(len(anchors) + context_rows, [len(batch.targets)])
+    placed = batch._replace(anchors=anchor_rows, targets=targets, negatives=negatives.reshape(batch.negatives.shape))
+    return [torch.cat(each) for each in raw], placed
 
-    `logit` is (members, B) with b - d of each edge.
-    """
-    return (negatives - functional.logsigmoid(logit).sum()) / logit.shape[-1]
+
+def torch_loss(measure: Dissimilarity, head: Head, raw: Tensor, offset: Tensor, batch: EdgeBatch) -> Tensor:
+    """Return the loss of one member by torch's operations alone, on any device."""
+    gaussian = head.gaussian(raw)
+    anchor, target, negative = (_rows(gaussian, rows) for rows in (batch.anchors, batch.targets, batch.negatives))
+    logit = offset - measure.direct(anchor, target)
+    negated = _negated_logits(measure, anchor, negative, offset)
+    return edge_loss(logit, torch_negative_loss(negated, batch.allowed, batch.n_negatives))
+
+
+def edge_loss(logit: Tensor, negatives: Tensor) -> Tensor:
+    """Return the mean over edges of -log sigmoid(logit), plus the loss of all negatives; `logit` is (B,) b - d."""
+    return (negatives - functional.logsigmoid(logit).sum()) / len(logit)
 
 
 def torch_negative_loss(negated_logit: Tensor, allowed: Allowed, n_negatives: int) -> Tensor:
-    """Return -K * mean over allowed negatives of log sigmoid(d - b), summed over edges and members.
+    """Return -K * mean over allowed negatives of log sigmoid(d - b), summed over edges.
 
-    `negated_logit` is (members, B, M) with d - b of the negatives of each edge. The mean times K gives the negatives
-    the weight of the paper's K negatives, whatever the size of the pool. An anchor without an allowed negative, because
-    it is joined to the whole pool, adds nothing.
+    `negated_logit` is (B, M) with d - b of the negatives of each edge. The mean times K gives the negatives the weight
+    of the paper's K negatives, whatever the size of the pool. An anchor without an allowed negative, because it is
+    joined to the whole pool, adds nothing.
     """
     share = allowed / np.maximum(allowed.sum(axis=1, keepdims=True), 1).astype(np.float32)
     weight = torch.from_numpy(share).to(negated_logit.device)
     return -n_negatives * (weight * functional.logsigmoid(negated_logit)).sum()
 
 
-def negative_loss(negated_logit: Tensor, allowed: Allowed, n_negatives: int) -> Tensor:
-    """Return the same by a compiled kernel, which overwrites `negated_logit`."""
-    total: Tensor = _NegativeLoss.apply(negated_logit, allowed, n_negatives)  # type: ignore[no-untyped-call]
+def _negated_logits(measure: Dissimilarity, anchor: Gaussian, negative: Gaussian, offset: Tensor) -> Tensor:
+    """Return d - b: (B, M) to a shared pool as one matrix product, or (B, K) to each anchor's own."""
+    if negative.mean.ndim == 2:
+        left = measure.left(anchor)
+        pairs: Tensor = products(Factor(left.vector, left.bias - offset), measure.right(negative))
+        return pairs
+    own: Tensor = measure.direct(anchor[:, None], negative) - offset
+    return own
+
+
+def _rows(gaussian: Gaussian, rows: NodeIndex) -> Gaussian:
+    # functional.embedding gathers rows like indexing does, but accumulates its gradient in a fixed order.
+    index = torch.from_numpy(rows).to(gaussian.mean.device)
+    variance = None if gaussian.variance is None else functional.embedding(index, gaussian.variance)
+    return Gaussian(functional.embedding(index, gaussian.mean), variance)
+
+
+def _has_kernels(network: Network, batch: EdgeBatch) -> bool:
+    """Whether the loss is computed by compiled kernels: on the CPU, for KL and a shared pool of negatives."""
+    return network.compiled and network.measure.name in ("kl", "symmetric_kl") and batch.negatives.ndim == 1
+
+
+def compiled_loss(measure: Dissimilarity, _head: Head, raw: Tensor, offset: Tensor, batch: EdgeBatch) -> Tensor:
+    """Return the same as `torch_loss`; the gradient is computed along with the loss."""
+    total: Tensor = _GaussianLoss.apply(raw, offset, batch, measure.symmetric)  # type: ignore[no-untyped-call]
     return total
 
 
 class _Context(FunctionCtx):
-    """The gradient, which the forward pass computes along with the loss."""
+    """The gradients, which the forward pass computes along with the loss."""
 
-    gradient: Tensor
+    of_raw: Tensor
+    of_offset: float
 
 
-class _NegativeLoss(torch.autograd.Function):
+class _GaussianLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: _Context, negated_logit: Tensor, allowed: Allowed, n_negatives: int) -> Tensor:
-        ctx.gradient = negated_logit.detach().contiguous()
-        sums = torch.empty(negated_logit.shape[:-1])
-        losses.log_sigmoids(ctx.gradient.numpy(), allowed, np.float32(n_negatives), sums.numpy())
-        return sums.sum()
+    def forward(ctx: _Context, raw: Tensor, offset: Tensor, batch: EdgeBatch, symmetric: bool) -> Tensor:
+        values, floor, b = raw.detach().numpy(), np.float32(VARIANCE_FLOOR), np.float32(offset.item())
+        shape = len(values), values.shape[1] // 2
+        mean, variance = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        losses.gaussians(values, floor, mean, variance)
+        gradients = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        rows = batch.anchors, batch.targets
+        positive, of_offset = losses.edges(mean, variance, *rows, float(b), symmetric, *gradients)
+        left = torch.from_numpy(losses.left(mean, variance, batch.anchors, b, symmetric))
+        right = torch.from_numpy(losses.right(mean, variance, batch.negatives, symmetric))
+        pairs, sums = left @ right.T, np.empty(len(left), np.float32)
+        losses.log_sigmoids(pairs.numpy(), batch.allowed, np.float32(batch.n_negatives / len(left)), sums)
+        of_left, of_right = pairs @ right, pairs.T @ left
+        losses.add_left_gradient(mean, variance, batch.anchors, of_left.numpy(), symmetric, *gradients)
+        losses.add_right_gradient(mean, variance, batch.negatives, of_right.numpy(), symmetric, *gradients)
+        ctx.of_raw = torch.from_numpy(losses.raw_gradient(values, floor, variance, *gradients))
+        # The offset is subtracted from the left bias, the last column but one.
+        ctx.of_offset = of_offset - float(of_left[:, -2].sum())
+        return torch.tensor(positive + float(sums.sum()), dtype=torch.float32)
 
     @staticmethod
-    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.gradient.mul_(upstream[0]), None, None
-
-
-def _members(gaussian: Gaussian, group: Group) -> Gaussian:
-    """Return (members, ..., dim) Gaussians, one for each member of the group, from (..., all dimensions)."""
-    arrays = (None if each is None else _split(each, group) for each in (gaussian.mean, gaussian.variance))
-    return Gaussian(*arrays)
-
-
-def _split(values: Tensor, group: Group) -> Tensor:
-    shape = (*values.shape[:-1], -1, group.dim)
-    return values[..., group.dims].reshape(shape).movedim(-2, 0)
-
-
-def _negated_logits(
-    measure: Dissimilarity, anchor: Gaussian, negative: Gaussian, offset: Tensor, shared: bool
-) -> Tensor:
-    """Return d - b: (members, B, M) to a shared pool as one matrix product, or (members, B, K) to each anchor's own."""
-    if shared:
-        left = measure.left(anchor)
-        pairs: Tensor = products(Factor(left.vector, left.bias - offset), measure.right(negative))
-        return pairs
-    own: Tensor = measure.direct(anchor[:, :, None], negative) - offset[..., None]
-    return own
-
-
-def _encode(encoder: torch.nn.Module, inputs: InputRows, *groups: NodeIndex) -> list[Gaussian]:
-    """Return the Gaussians of several groups of nodes; a node that occurs more than once is encoded once."""
-    assert isinstance(encoder, Encoder)
-    sizes = np.cumsum([0, *(group.size for group in groups)])
-    distinct, places = np.unique(np.concatenate([group.ravel() for group in groups]), return_inverse=True)
-    encoded = encoder(inputs, distinct)
-    index = torch.from_numpy(places).to(encoded.mean.device)
-    return [_rows(encoded, index[sizes[g] : sizes[g + 1]].reshape(group.shape)) for g, group in enumerate(groups)]
-
-
-def _rows(gaussian: Gaussian, index: Tensor) -> Gaussian:
-    # functional.embedding gathers rows like indexing does, but accumulates its gradient in a fixed order.
-    variance = None if gaussian.variance is None else functional.embedding(index, gaussian.variance)
-    return Gaussian(functional.embedding(index, gaussian.mean), variance)
+    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        return ctx.of_raw.mul_(upstream[0]), ctx.of_offset * upstream[0], None, None

@@ -19,7 +19,7 @@ from glace.model.network import ENCODE_ROWS
 from glace.queries.link_model import SAMPLED_NODES
 from glace.queries.pair_features import WALK_K
 from glace.training.loop import MAX_VALIDATION_PAIRS
-from glace.training.train import candidate_changes, initial_options
+from glace.training.train import initial_options
 
 LIBRARIES = 590_000_000
 """Resident memory of Python with torch, scikit-learn and compiled kernels, without data; measured."""
@@ -67,14 +67,11 @@ def estimate(
     given = config if isinstance(config, Config) else chosen.config(**(config or {}))
     graph = graph if chosen.uses_attributes else graph.without_attributes()
     has_attributes = graph.has_attributes
-    # The first trial has the largest network.
     config = given.replace(**initial_options(given.model, has_attributes))
     held, sizes = _GraphSizes(graph), _NetworkSizes(config, graph, chosen.gaussian)
     validated = config.training.validation_fraction > 0
-    trials = validated and bool(candidate_changes(given.model, has_attributes))
-    # The weights themselves, with validation the best so far, with trials those of the best one. Only rows that belong
-    # to nodes have Adam's two moments.
-    copies = 1 + 2 * (not has_attributes) + validated + trials
+    # The weights themselves, with validation the best so far. Only rows that belong to nodes have Adam's two moments.
+    copies = 1 + 2 * (not has_attributes) + validated
     gaussians = 0.0 if graph.mapped else sizes.gaussians
     links = _sample_of_links(graph, config) if chosen.link_model and validated else 0.0
     peak = held.graph + max(

@@ -1,12 +1,14 @@
 """Training: from a graph and a configuration to a `FittedModel`.
 
 Options that are `auto` are selected by short trials on the graph itself, compared by its validation edges, because no
-setting is best on every graph. The first trial has the settings that did well on most graphs.
+setting is best on every graph. The first trial has the settings that did well on most graphs. Dropout needs no trial:
+it falls to 0 in the course of the run, which is as good as the better of dropout and none on each graph we measured.
 """
 
+import itertools
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numba
@@ -28,25 +30,29 @@ from glace.fitted.state import (
     Trial,
     embed_all,
     graph_inputs,
+    input_shape,
     part_of,
     standardized,
 )
 from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.graph import Graph, Mapped, NodeType
-from glace.graph.split import HeldOut
+from glace.graph.split import HeldOut, hold_out
+from glace.kernels.compile import threads
 from glace.metrics import Calibration, Scores, Truth, auc_difference, calibration_of, link_scores
 from glace.model.layers import column_weight
-from glace.model.network import AnyEncoder, Network, fingerprint, split_modules, using_threads
+from glace.model.network import AnyEncoder, Network, fingerprint, input_types, split_modules, using_threads
 from glace.queries.certainty import CertaintyModel, NoveltyModel, graph_evidence, reference_rows
 from glace.queries.link_model import LinkModel, fit_link_model, matched_to, popularity_model
 from glace.queries.pair_features import PairFeatures
 from glace.rng import Streams
+from glace.sampling.edges import EdgeSampler
 from glace.sparse import narrowed
-from glace.storage.container import Arrays
 from glace.storage.files import check_writable
 from glace.storage.mapped import scratch
-from glace.training.loop import Checkpoints, Trainer, TrainingTask, total_steps, training_task
+from glace.training.loop import DEFAULT_STEPS, MAX_VALIDATION_PAIRS, Checkpoints, Trainer, Validation, total_steps
 
+TRAINING_END = 0.95
+"""Fraction of the work, about, that is done when training ends; the rest embeds all nodes and fits the link model."""
 LOWEST_RATING = 0.01
 """Weight of an edge with the lowest rating of the graph; the highest has 1."""
 Positions = npt.NDArray[np.int64]
@@ -113,7 +119,7 @@ def train(
     chosen = method_named(method)
     config, modules = resolve_config(config, chosen, encoder)
     graph = visible_graph(graph, config, chosen)
-    with using_threads(config.run.n_jobs):
+    with using_threads(config.run.n_jobs, config.model.has_layers()):
         # Nodes are sorted by id: random draws for a node then depend on its id, not on the order of the input rows.
         ordered, positions = graph.in_id_order()
         checkpoints = None
@@ -128,7 +134,7 @@ def train(
             selection, trainer = _started(task, listener)
         if checkpoints is not None:
             checkpoints.notes = asdict(selection)
-        trainer.run(listener, checkpoints)
+        trainer.run(part_of(listener, trials_end(task), TRAINING_END, "training"), checkpoints)
         config = config.replace(**selection.options)
         return assemble(TrainedRun(graph, ordered, positions, task, trainer), chosen, config, selection)
 
@@ -193,18 +199,82 @@ def _run_identity(
         "data": graph.fingerprint(),
         "validation": None if validation is None else validation.fingerprint(),
         "options": config.to_dict(),
+        "threads": threads(),
         "modules": {name: fingerprint(module) for name, module in modules.items()},
         "versions": {"glace": __version__, **{each.__name__: each.__version__ for each in (torch, np, numba)}},
     }
 
 
+@dataclass(frozen=True)
+class TrainingTask:
+    """What a training run and its trials share. All of it is fixed before the first step."""
+
+    graph: Graph
+    """The graph to train on, without the validation edges."""
+    config: Config
+    dissimilarity: str
+    sampler: EdgeSampler
+    held_out: HeldOut | None
+    """All held-out pairs; None if nothing is held out."""
+    validation: Validation | None
+    """The held-out pairs that are scored during training."""
+    compiled: bool = True
+    """Whether the compiled kernels are used if the device is the CPU."""
+    modules: Mapping[str, nn.Module] = field(default_factory=dict)
+    """Custom encoders by node type; "" stands for all types that are not named."""
+
+    def trainer(self, config: Config) -> Trainer:
+        """Return a run from initial weights, with a configuration that leaves no option `auto`."""
+        network = self.network(config)
+        inputs = graph_inputs(network, self.graph)
+        return Trainer(network, inputs, self.sampler, self.validation, config.training)
+
+    def network(self, config: Config) -> Network:
+        """Return an untrained network; it knows the scale of the attributes."""
+        device = checked_device(config.run.device)
+        compiled = self.compiled and device == "cpu"
+        types = self.graph.by_type()
+        shapes = {node_type.name: input_shape(node_type) for node_type in types.types}
+        made = input_types(shapes, config.model, self.modules)
+        network = Network(made, config.model, self.dissimilarity, config.streams, device, compiled)
+        matrices = types.features()
+        network.standardize(matrices)
+        network.check_modules(matrices)
+        return network
+
+
+def training_task(
+    graph: Graph,
+    config: Config,
+    dissimilarity: str,
+    validation: HeldOut | None = None,
+    modules: Mapping[str, nn.Module] | None = None,
+) -> TrainingTask:
+    """Hold out validation edges, unless validation pairs are given, and prepare the sampler."""
+    fraction, streams = config.training.validation_fraction, config.streams
+    if validation is None and fraction > 0:
+        # No more than are ever scored: the rest is better used for training.
+        graph, validation = hold_out(graph, fraction, streams.numpy("validation"), MAX_VALIDATION_PAIRS // 2)
+    scored = None if validation is None else Validation.sample(validation, streams.numpy("validation sample"))
+    sampler = EdgeSampler(graph, config.sampling, streams)
+    return TrainingTask(graph, config, dissimilarity, sampler, validation, scored, modules=modules or {})
+
+
+def checked_device(name: str) -> str:
+    """Return the name of the device if torch can use it here."""
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available[name]:
+        found = ", ".join(each for each, is_available in available.items() if is_available)
+        raise InputError(f"torch finds no device {name!r} on this machine; available: {found}")
+    return name
+
+
 def _started(task: TrainingTask, listener: Listener | None) -> tuple[Selection, Trainer]:
-    """Select the options that are `auto` and return a run that starts from the weights of the best trial."""
+    """Select the options that are `auto` and return a run; the time of the trials counts."""
     began = time.perf_counter()
-    selection, best = select_options(task, listener)
+    selection = select_options(task, listener)
     trainer = task.trainer(task.config.replace(**selection.options))
-    if best is not None:
-        trainer.start_from(best.weights, time.perf_counter() - began)
+    trainer.history.seconds = time.perf_counter() - began
     return selection, trainer
 
 
@@ -364,8 +434,8 @@ def _renumbered(pairs: HeldOut | None, positions: Positions | None) -> HeldOut |
 
 Candidate = tuple[str, OptionValue]
 
-INITIAL: dict[str, OptionValue] = {"neighbor_features": "mean", "dropout": 0.5, "offset": "learned"}
-CANDIDATES: tuple[Candidate, ...] = (("dropout", 0.0), ("neighbor_features", "none"), ("offset", 0.0))
+INITIAL: dict[str, OptionValue] = {"neighbor_features": "mean", "dropout": "annealed", "offset": "learned"}
+CANDIDATES: tuple[Candidate, ...] = (("neighbor_features", "none"), ("offset", 0.0))
 """Changes to try, in order of how often they help."""
 
 WITHOUT_ATTRIBUTES: dict[str, OptionValue] = {"neighbor_features": "none", "dropout": 0.0}
@@ -373,48 +443,52 @@ WITHOUT_ATTRIBUTES: dict[str, OptionValue] = {"neighbor_features": "none", "drop
 WITHOUT_MEANS: dict[str, OptionValue] = {"neighbor_features": "none", "dropout": 0.0}
 """For images and custom encoders: the mean of images is no image, and dropout makes holes. On unseen handwritten digits
 the accuracy is 95.5 % without both and 90.8 % with them."""
+DROPOUT_FOR_NODES = 0.5
+"""Dropout to the end if nodes are to be classified, or new ones embedded. Without, the micro-F1 of node classes on DBLP
+falls from 83.1 to 82.0, and the link AUC of unseen nodes (half of Pubmed's) from 95.9 to 94.2."""
 
-FIXED_FOR_NODES = ("dropout",)
-"""Options that validation edges between known nodes cannot decide for other purposes. On DBLP and Pubmed they select no
-dropout; that lowers the micro-F1 of node classes on DBLP from 83.1 to 82.0, and the link AUC of unseen nodes (half of
-Pubmed's) from 95.9 to 94.2."""
-
-TRIAL_FRACTION, MAX_TRIAL_STEPS = 0.75, 375
-"""Length of a trial: a fraction of the run that follows, up to a maximum number of steps."""
+FEWEST_EDGES = 500
+"""Validation edges below which nothing is tried: with 400, a difference of two AUCs has a standard error of about 0.3
+points, and no candidate could win by two of them."""
+TRIAL_STEPS = 100
+"""Steps of a trial. After 100 it is clear what neighbours and the offset do; for dropout it would not be."""
+TRIAL_COST = 0.4
+"""Time of a step with one member of the ensemble, as a fraction of a step with all four, about."""
 TRIAL_SECONDS = 0.1
-"""Length of a trial as a fraction of `max_seconds`, so that four trials leave more than half to the run."""
-STANDARD_ERRORS = 2.0
-"""Standard errors by which one AUC must exceed another. With 1, one in six candidates that are no better would win, and
-the initial settings are the best ones for embedding new nodes."""
+"""Length of a trial as a fraction of `max_seconds`."""
+STANDARD_ERRORS, LEAST_GAIN = 2.0, 0.002
+"""By how much one AUC must exceed another. With one standard error, one in six candidates that are no better would win,
+and the initial settings are the best ones for embedding new nodes. A trial from other random weights differs by as much
+as the least gain."""
 GIVE_UP_AFTER = 0.5
 """Fraction of a trial after which a candidate that is significantly behind is stopped."""
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The outcome of a trial: configuration, best weights, and the scores (P,) of the validation pairs.
-
-    `scores_at` holds the scores at each validation during the trial, by step.
-    """
+    """The outcome of a trial: the scores (P,) of the validation pairs at each validation, by step."""
 
     config: Config
-    weights: Arrays
-    scores: Scores
     truth: npt.NDArray[np.bool_]
     scores_at: dict[int, Scores]
 
     @property
+    def scores(self) -> Scores:
+        """The last scores."""
+        return self.scores_at[max(self.scores_at)]
+
+    @property
     def auc(self) -> float:
-        """Validation AUC."""
+        """Validation AUC at the end."""
         return link_scores(self.scores, self.truth).auc
 
 
-def select_options(task: TrainingTask, listener: Listener | None = None) -> tuple[Selection, TrialResult | None]:
+def select_options(task: TrainingTask, listener: Listener | None = None) -> Selection:
     """Choose the options that are `auto` by short trials on validation edges.
 
-    Every candidate changes one option of the current best and trains from the same initial weights for the same
-    number of steps. It replaces the current best only if its validation AUC is higher by two standard errors
-    (DeLong), because with few validation edges smaller differences are noise.
+    A trial trains one member of the ensemble alone, from the same initial weights for the same number of steps. Every
+    candidate changes one option of the current best. It replaces the current best only if its validation AUC is higher
+    by two standard errors (DeLong), because with few validation edges smaller differences are noise.
 
     Parameters
     ----------
@@ -427,25 +501,32 @@ def select_options(task: TrainingTask, listener: Listener | None = None) -> tupl
     -------
     Selection
         The selected options, with one `Trial` per candidate.
-    TrialResult or None
-        The trial of the selected options, whose weights training starts from; None if nothing was tried.
     """
     has_attributes = task.graph.has_attributes
     options = initial_options(task.config.model, has_attributes)
     candidates = candidate_changes(task.config.model, has_attributes)
-    if task.validation is None or not candidates:
-        return Selection(options), None
-    best = run_trial(task, task.config.replace(**options), part_of(listener, 0, 1 + len(candidates)))
+    if not trials_end(task):
+        return Selection(options)
+    ends = np.linspace(0, trials_end(task), 2 + len(candidates)).tolist()
+    parts = [part_of(listener, begin, end, "trials") for begin, end in itertools.pairwise(ends)]
+    best = run_trial(task, task.config.replace(**options), parts[0])
     trials = [Trial("", None, best.auc, kept=True)]
-    for number, (name, value) in enumerate(candidates, start=1):
-        part = part_of(listener, number, 1 + len(candidates))
+    for part, (name, value) in zip(parts[1:], candidates, strict=True):
         result = run_trial(task, best.config.replace(**{name: value}), part, stop_if_behind=best)
         better = is_significantly_better(result.scores, best.scores, result.truth)
         trials.append(Trial(name, value, result.auc, better))
         if better:
             options[name], best = value, result
-        del result  # its weights would otherwise be in memory during the next trial
-    return Selection(options, tuple(trials)), best
+    return Selection(options, tuple(trials))
+
+
+def trials_end(task: TrainingTask) -> float:
+    """Return the fraction of the work that trials take, about; 0 if there are none."""
+    candidates = candidate_changes(task.config.model, task.graph.has_attributes)
+    if task.validation is None or task.validation.truth.sum() < FEWEST_EDGES or not candidates:
+        return 0.0
+    trials = TRIAL_COST * TRIAL_STEPS * (1 + len(candidates))
+    return trials / (trials + min(total_steps(task.config.training, task.sampler), DEFAULT_STEPS[1]))
 
 
 def run_trial(
@@ -453,45 +534,48 @@ def run_trial(
 ) -> TrialResult:
     """Train briefly; stop in the second half as soon as another trial was significantly better at the same step."""
     assert task.validation is not None, "trials are compared by validation pairs"
-    trainer, truth, scores_at = task.trainer(_shortened(config, task)), task.validation.truth, dict[int, Scores]()
+    trainer, truth, scores_at = task.trainer(_shortened(config)), task.validation.truth, dict[int, Scores]()
     for scores in trainer.validations(listener):
         step = trainer.history.step
         scores_at[step] = scores
         other = None if stop_if_behind is None else stop_if_behind.scores_at.get(step)
         if other is not None and trainer.done() >= GIVE_UP_AFTER and is_significantly_better(other, scores, truth):
             break
-    trainer.finish()
-    scores = task.validation.scores(trainer.network, trainer.inputs)
-    return TrialResult(config, trainer.network.weights(), scores, truth, scores_at)
+    return TrialResult(config, truth, scores_at)
 
 
 def is_significantly_better(scores: Scores, others: Scores, truth: npt.NDArray[np.bool_]) -> bool:
-    """Return whether the AUC of `scores` exceeds that of `others` by two standard errors of the difference."""
+    """Return whether the AUC of `scores` exceeds that of `others` by more than chance."""
     difference, error = auc_difference(scores, others, truth)
-    return difference > STANDARD_ERRORS * error
+    return difference > max(STANDARD_ERRORS * error, LEAST_GAIN)
 
 
 def initial_options(model: ModelConfig, has_attributes: bool) -> dict[str, OptionValue]:
     """Return the values that options which are `auto` have in the first trial."""
-    initial = INITIAL if has_attributes else INITIAL | WITHOUT_ATTRIBUTES
+    initial = INITIAL | ({"dropout": DROPOUT_FOR_NODES} if model.purpose == "nodes" else {})
     if not all(column_weight(spec) for spec in model.encoders().values()):
-        initial = INITIAL | WITHOUT_MEANS
+        initial |= WITHOUT_MEANS
+    elif not has_attributes:
+        initial |= WITHOUT_ATTRIBUTES
     return {name: initial[name] for name in model.open_options()}
 
 
 def candidate_changes(model: ModelConfig, has_attributes: bool) -> list[Candidate]:
     """Return the changes of the initial options to try, in order."""
     initial = initial_options(model, has_attributes)
-    fixed = FIXED_FOR_NODES if model.purpose == "nodes" else ()
-    return [(name, value) for name, value in CANDIDATES if name not in fixed and initial.get(name, value) != value]
+    return [(name, value) for name, value in CANDIDATES if initial.get(name, value) != value]
 
 
-def _shortened(config: Config, task: TrainingTask) -> Config:
-    """Return the configuration with the limits of a trial."""
-    seconds = config.training.max_seconds
-    steps = min(total_steps(config.training, task.sampler) * TRIAL_FRACTION, MAX_TRIAL_STEPS)
+def _shortened(config: Config) -> Config:
+    """Return the configuration of a trial: one member of the ensemble, and few steps."""
+    seconds, members = config.training.max_seconds, config.model.ensemble_size
+    steps = min(TRIAL_STEPS, config.training.max_steps or TRIAL_STEPS)
     return config.replace(
+        ensemble_size=1,
+        hidden=config.model.hidden // members,
+        dim=config.model.dim // members,
         max_seconds=None if seconds is None else seconds * TRIAL_SECONDS,
-        max_steps=max(round(steps), 1),
+        max_steps=steps,
         max_epochs=None,
+        validate_every=max(steps // 2, 1),
     )

@@ -23,8 +23,8 @@ from glace.ids import NodeIds
 from glace.model.network import Network, Penalty, using_threads
 from glace.sparse import narrowed
 from glace.storage.container import Arrays
-from glace.training.loop import DEFAULT_STEPS, TrainingTask, total_steps, training_task
-from glace.training.train import TrainedRun, assemble, check_graph, visible_graph
+from glace.training.loop import DEFAULT_STEPS, total_steps
+from glace.training.train import TrainedRun, TrainingTask, assemble, check_graph, training_task, visible_graph
 
 STEPS_FRACTION = 0.1
 """Length of an update as a fraction of a whole training run."""
@@ -91,7 +91,7 @@ def update(
     method = method_named(fitted.method)
     fitted.embedding.ids.find(graph.ids.array)  # ids of another type raise here
     changed = aligned(visible_graph(graph, config, method), fitted)
-    with using_threads(config.run.n_jobs):
+    with using_threads(config.run.n_jobs, config.model.has_layers()):
         ordered, positions = changed.graph.in_id_order()
         task = _task(fitted, ordered, config)
         # Without early stopping: the old validation edges cannot tell what is best for new nodes.
@@ -137,11 +137,14 @@ def same_pairs(validation: HeldOut, ids: NodeIds, graph: Graph) -> HeldOut:
     return HeldOut(edges, non_edges[~graph.has_edges(non_edges)])
 
 
-def _short_run(task: TrainingTask, max_steps: int | None) -> dict[str, float | None]:
+def _short_run(task: TrainingTask, max_steps: int | None) -> dict[str, float | str | None]:
     """Return the options of the run."""
     training = task.config.training
-    whole = min(total_steps(training, task.sampler), DEFAULT_STEPS)
+    whole = min(total_steps(training, task.sampler), DEFAULT_STEPS[1])
+    dropout = task.config.model.dropout
     return {
+        # An update goes on where annealing ended.
+        "dropout": 0.0 if dropout == "annealed" else dropout,
         "max_steps": max_steps or max(round(whole * STEPS_FRACTION), 1),
         "max_epochs": None,
         "max_seconds": None,
@@ -372,7 +375,7 @@ class DriftPenalty:
         self.before, self.rows, self.weight = before, rows, weight
         self.device, dim = network.device, network.config.dim
         # The dimensions of several proximities are side by side.
-        self.dims = {proximity: slice(at * dim, (at + 1) * dim) for at, proximity in enumerate(network.proximities)}
+        self.first = {proximity: at * dim for at, proximity in enumerate(network.proximities)}
 
     def of(self, anchors: npt.NDArray[np.int64]) -> Penalty:
         """Return the mean penalty of a batch over the anchors that are not new."""
@@ -380,16 +383,16 @@ class DriftPenalty:
         positions = torch.from_numpy(np.flatnonzero(rows >= 0)).to(self.device)
         before = self.before[rows[rows >= 0]]
 
-        def penalty(proximity: str, now: Gaussian) -> Tensor:
+        def penalty(proximity: str, now: Gaussian, dims: slice) -> Tensor:
             if not len(positions):
                 return torch.zeros((), device=self.device)
-            total: Tensor = self.weight * drift(self._tensors(before, proximity), now[positions]).mean()
+            total: Tensor = self.weight * drift(self._tensors(before, proximity, dims), now[positions]).mean()
             return total
 
         return penalty
 
-    def _tensors(self, gaussian: Gaussian, proximity: str) -> Gaussian:
-        dims = self.dims[proximity]
+    def _tensors(self, gaussian: Gaussian, proximity: str, part: slice) -> Gaussian:
+        dims = slice(self.first[proximity] + part.start, self.first[proximity] + part.stop)
         tensors = (
             None if each is None else torch.from_numpy(np.ascontiguousarray(each[:, dims])).to(self.device)
             for each in (gaussian.mean, gaussian.variance)

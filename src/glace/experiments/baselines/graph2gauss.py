@@ -241,7 +241,7 @@ class RowEncoder(nn.Module):
 
     def forward(self, attributes: Matrix, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians of the given rows, as tensors."""
-        gaussian: Gaussian = self.head(torch.relu(self.input(attributes, rows)))
+        gaussian = self.head.gaussian(self.head.raw(torch.relu(self.input(attributes, rows))))
         return gaussian
 
     def embed(self, attributes: Matrix, rows: NodeIndex) -> Gaussian:
