@@ -241,8 +241,7 @@ class RowEncoder(nn.Module):
 
     def forward(self, attributes: Matrix, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians of the given rows, as tensors."""
-        gaussian = self.head.gaussian(self.head.raw(torch.relu(self.input(attributes, rows))))
-        return gaussian
+        return self.head.gaussian(self.head.raw(torch.relu(self.input(attributes, rows))))
 
     def embed(self, attributes: Matrix, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians of the given rows, as arrays."""
