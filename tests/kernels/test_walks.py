@@ -34,25 +34,25 @@ def without(adjacency, first, second):
     return sp.csr_array(edges)
 
 
-def of_pairs(adjacency, pairs, smallest=0.0, chunks=3):
+def of_pairs(adjacency, pairs, smallest=0.0):
     values, (starts, ends) = np.full((len(pairs), COLUMNS), np.nan), np.ascontiguousarray(pairs.T)
-    pair_walks(adjacency.indptr, adjacency.indices, starts, ends, np.full(3, smallest), chunks, values)
+    pair_walks(adjacency.indptr, adjacency.indices, starts, ends, np.full(3, smallest), values)
     return values
 
 
-def of_targets(adjacency, sources, targets, smallest=0.0, chunks=3):
+def of_targets(adjacency, sources, targets, smallest=0.0):
     values = np.zeros((*targets.shape, COLUMNS))
-    walk_values(adjacency.indptr, adjacency.indices, sources, targets, np.full(3, smallest), chunks, values)
+    walk_values(adjacency.indptr, adjacency.indices, sources, targets, np.full(3, smallest), values)
     return values
 
 
-def candidates(adjacency, sources, k, types=None, allowed=None, smallest=0.0, chunks=3):
+def candidates(adjacency, sources, k, types=None, allowed=None, smallest=0.0):
     nodes = adjacency.shape[0]
     types = np.zeros(nodes, np.int64) if types is None else types
     allowed = np.ones((1, 1), np.bool_) if allowed is None else allowed
     found = np.full((len(sources), 3 * k), -7)
     cutoffs = np.full(3, smallest)
-    walk_candidates(adjacency.indptr, adjacency.indices, sources, types, allowed, k, cutoffs, chunks, found)
+    walk_candidates(adjacency.indptr, adjacency.indices, sources, types, allowed, k, cutoffs, found)
     return found
 
 
@@ -174,24 +174,24 @@ def test_products_of_rows(width):
     np.testing.assert_allclose(products, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_threads_and_chunks_change_no_bit():
+def test_threads_change_no_bit():
     adjacency = graph(3, 80, 0.1)
     pairs = np.random.default_rng(0).integers(0, 80, (200, 2))
     sources, targets = np.arange(80), np.random.default_rng(1).integers(-1, 80, (80, 5))
     rows = np.random.default_rng(2).normal(size=(80, 33)).astype(np.float32)
 
-    def answers(chunks):
+    def answers():
         products = np.zeros(targets.shape, np.float32)
         row_products(rows, rows, sources, targets, products)
         return [
-            of_pairs(adjacency, pairs, 1e-3, chunks),
-            of_targets(adjacency, sources, targets, 1e-3, chunks),
-            candidates(adjacency, sources, 4, smallest=1e-3, chunks=chunks),
+            of_pairs(adjacency, pairs, 1e-3),
+            of_targets(adjacency, sources, targets, 1e-3),
+            candidates(adjacency, sources, 4, smallest=1e-3),
             products,
         ]
 
-    serial = answers(1)
+    serial = answers()
     with kernel_threads(2):
-        parallel = answers(7)
+        parallel = answers()
     for one, other in zip(serial, parallel, strict=True):
         np.testing.assert_array_equal(one, other)

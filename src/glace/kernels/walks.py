@@ -10,9 +10,8 @@ those of the second, third and fourth step.
 """
 
 import numpy as np
-from numba import prange
 
-from glace.kernels.compile import BoolArray, FloatArray, IntArray, compiled
+from glace.kernels.compile import BoolArray, FloatArray, IntArray, by_rows, compiled
 
 COMMON, TWO, THREE, FOUR = 0, 1, 2, 3
 """Columns: Adamic-Adar (common neighbours, each counts 1 / log of its degree), and walks of 2, 3 and 4 steps."""
@@ -104,32 +103,32 @@ def _read(indptr: IntArray, start: int, end: int, joined: int, landed: FloatArra
         values[step] = scale * landed[step, end]
 
 
-@compiled
+@by_rows(lambda _indptr, _indices, starts, *_: len(starts), least=16)
 def pair_walks(
     indptr: IntArray,
     indices: IntArray,
     starts: IntArray,
     ends: IntArray,
     cutoffs: FloatArray,
-    chunks: int,
     values: FloatArray,
+    begin: int = 0,
+    end: int = 0,
 ) -> None:
     """Set values (P, 4) to the features of walks from starts (P,) to ends (P,), without the edge of the pair.
 
     One walk serves all pairs that follow each other, have the same start and no edge.
     """
     nodes = len(indptr) - 1
-    for chunk in prange(chunks):
-        landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
-        counts, walked = np.zeros(COLUMNS, np.int64), -1
-        for row in range(chunk * len(starts) // chunks, (chunk + 1) * len(starts) // chunks):
-            start, end = starts[row], ends[row]
-            joined = _count_edges(indptr, indices, start, end)
-            if joined or start != walked:
-                _clear(landed, touched, counts)
-                _walk(indptr, indices, start, end, cutoffs, landed, touched, counts)
-                walked = -1 if joined else start
-            _read(indptr, start, end, joined, landed, values[row])
+    landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
+    counts, walked = np.zeros(COLUMNS, np.int64), -1
+    for row in range(begin, end):
+        first, second = starts[row], ends[row]
+        joined = _count_edges(indptr, indices, first, second)
+        if joined or first != walked:
+            _clear(landed, touched, counts)
+            _walk(indptr, indices, first, second, cutoffs, landed, touched, counts)
+            walked = -1 if joined else first
+        _read(indptr, first, second, joined, landed, values[row])
 
 
 @compiled
@@ -154,7 +153,7 @@ def _keep_best(
     return start
 
 
-@compiled
+@by_rows(lambda _indptr, _indices, sources, *_: len(sources), least=16)
 def walk_candidates(
     indptr: IntArray,
     indices: IntArray,
@@ -163,8 +162,9 @@ def walk_candidates(
     allowed: BoolArray,
     k: int,
     cutoffs: FloatArray,
-    chunks: int,
     positions: IntArray,
+    begin: int = 0,
+    end: int = 0,
 ) -> None:
     """Set positions (S, 3 k) to nodes that short walks from each source reach and that it has no edge with.
 
@@ -173,29 +173,28 @@ def walk_candidates(
     the other side. Node i has the type types[i], and allowed[s, t] says whether an edge may lead from type s to type t.
     """
     nodes = len(indptr) - 1
-    for chunk in prange(chunks):
-        landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
-        counts, marks = np.zeros(COLUMNS, np.int64), np.full(nodes, -1)
-        reached, order = np.empty(nodes, np.int64), np.empty(nodes)
-        for row in range(chunk, len(sources), chunks):
-            source = sources[row]
-            _walk(indptr, indices, source, -1, cutoffs, landed, touched, counts)
-            # The mark 2 row excludes a node, 2 row + 1 says that it is a candidate already.
-            marks[source] = 2 * row
-            for place in range(indptr[source], indptr[source + 1]):
-                marks[indices[place]] = 2 * row
-            found = 0
-            for step in (TWO, FOUR, THREE):
-                count = 0
-                for number in range(counts[step]):
-                    node = touched[step, number]
-                    if marks[node] != 2 * row and allowed[types[source], types[node]]:
-                        reached[count], order[count] = node, _order(landed, step, node)
-                        count += 1
-                places = k if step != THREE else positions.shape[1] - found
-                found = _keep_best(order, reached, count, places, 2 * row + 1, marks, positions[row], found)
-            positions[row, found:] = -1
-            _clear(landed, touched, counts)
+    landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
+    counts, marks = np.zeros(COLUMNS, np.int64), np.full(nodes, -1)
+    reached, order = np.empty(nodes, np.int64), np.empty(nodes)
+    for row in range(begin, end):
+        source = sources[row]
+        _walk(indptr, indices, source, -1, cutoffs, landed, touched, counts)
+        # The mark 2 row excludes a node, 2 row + 1 says that it is a candidate already.
+        marks[source] = 2 * row
+        for place in range(indptr[source], indptr[source + 1]):
+            marks[indices[place]] = 2 * row
+        found = 0
+        for step in (TWO, FOUR, THREE):
+            count = 0
+            for number in range(counts[step]):
+                node = touched[step, number]
+                if marks[node] != 2 * row and allowed[types[source], types[node]]:
+                    reached[count], order[count] = node, _order(landed, step, node)
+                    count += 1
+            places = k if step != THREE else positions.shape[1] - found
+            found = _keep_best(order, reached, count, places, 2 * row + 1, marks, positions[row], found)
+        positions[row, found:] = -1
+        _clear(landed, touched, counts)
 
 
 @compiled
@@ -208,38 +207,44 @@ def _order(landed: FloatArray, step: int, node: int) -> float:
     return float(landed[TWO, node] + DECAY * (landed[THREE, node] + DECAY * landed[FOUR, node]))
 
 
-@compiled
+@by_rows(lambda _indptr, _indices, sources, *_: len(sources), least=16)
 def walk_values(
     indptr: IntArray,
     indices: IntArray,
     sources: IntArray,
     targets: IntArray,
     cutoffs: FloatArray,
-    chunks: int,
     values: FloatArray,
+    begin: int = 0,
+    end: int = 0,
 ) -> None:
     """Set values (S, K, 4) to the features of each source with its targets (S, K); targets of -1 are skipped."""
     nodes = len(indptr) - 1
-    for chunk in prange(chunks):
-        landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
-        counts = np.zeros(COLUMNS, np.int64)
-        for row in range(chunk, len(sources), chunks):
-            _walk(indptr, indices, sources[row], -1, cutoffs, landed, touched, counts)
-            for column in range(targets.shape[1]):
-                if targets[row, column] >= 0:
-                    _read(indptr, sources[row], targets[row, column], 0, landed, values[row, column])
-            _clear(landed, touched, counts)
+    landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
+    counts = np.zeros(COLUMNS, np.int64)
+    for row in range(begin, end):
+        _walk(indptr, indices, sources[row], -1, cutoffs, landed, touched, counts)
+        for column in range(targets.shape[1]):
+            if targets[row, column] >= 0:
+                _read(indptr, sources[row], targets[row, column], 0, landed, values[row, column])
+        _clear(landed, touched, counts)
 
 
-@compiled
+@by_rows(lambda _left, _right, sources, *_: len(sources), least=16)
 def row_products(
-    left: FloatArray, right: FloatArray, sources: IntArray, targets: IntArray, products: FloatArray
+    left: FloatArray,
+    right: FloatArray,
+    sources: IntArray,
+    targets: IntArray,
+    products: FloatArray,
+    begin: int = 0,
+    end: int = 0,
 ) -> None:
     """Set products[i, j], (S, K), to left[sources[i]] . right[targets[i, j]]; targets of -1 are skipped.
 
     Sixteen sums run side by side, because the compiler does not reorder the additions of a single one.
     """
-    for row in prange(len(sources)):
+    for row in range(begin, end):
         query, sums = left[sources[row]], np.zeros(LANES, np.float32)
         whole = len(query) // LANES * LANES
         for column in range(targets.shape[1]):

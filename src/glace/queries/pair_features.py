@@ -18,7 +18,6 @@ from glace.gaussian.embedding import Embedding
 from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
 from glace.kernels import walks
-from glace.kernels.compile import threads
 from glace.sparse import nonzeros_per_row, row_of
 from glace.storage.mapped import scratch
 
@@ -178,7 +177,7 @@ class PairFeatures:
     def candidates(self, sources: Positions, types: LinkTypes | None = None) -> Positions:
         """Return (S, C) nodes that each source may have a missing edge to; -1 where there are fewer."""
         types = self.types if types is None else types
-        arguments = sources, types.codes, types.allowed, WALK_K, self.cutoffs, 4 * threads()
+        arguments = sources, types.codes, types.allowed, WALK_K, self.cutoffs
         found = np.empty((len(sources), 3 * WALK_K), np.int64)
         walks.walk_candidates(self.around.indptr, self.around.indices, *arguments, found)
         few = np.flatnonzero((found >= 0).sum(axis=1) < FEW)
@@ -207,13 +206,13 @@ class PairFeatures:
         products = np.zeros(shape, np.float32)
         walks.row_products(*self._factors, sources, targets, products)
         found = np.zeros((*shape, walks.COLUMNS))
-        walks.walk_values(self.around.indptr, self.around.indices, sources, targets, self.cutoffs, 4 * threads(), found)
+        walks.walk_values(self.around.indptr, self.around.indices, sources, targets, self.cutoffs, found)
         degrees = self._degree_features(sources[:, None], targets)
         columns = [self._logit(products), *degrees, found]
         if self._cover is not None:
             found, shifted = np.zeros_like(found), np.where(targets < 0, -1, targets + self.graph.num_nodes)
             cover = self._cover.indptr, self._cover.indices
-            walks.walk_values(*cover, sources, shifted, self.cutoffs, 4 * threads(), found)
+            walks.walk_values(*cover, sources, shifted, self.cutoffs, found)
             columns.append(found[..., walks.THREE])
         columns.extend(self._type_features(sources[:, None], targets))
         return np.concatenate([each if each.ndim == 3 else each[..., None] for each in columns], axis=-1)
@@ -236,7 +235,7 @@ class PairFeatures:
             order = np.argsort(pairs[:, start], kind="stable")
             ends, values = pairs[order], np.empty_like(found)
             matrix = adjacency.indptr, adjacency.indices
-            walks.pair_walks(*matrix, ends[:, start], ends[:, end], self.cutoffs, 4 * threads(), values)
+            walks.pair_walks(*matrix, ends[:, start], ends[:, end], self.cutoffs, values)
             found[order] += values / 2
         return found
 
