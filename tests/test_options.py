@@ -41,7 +41,7 @@ from glace.options import Configuration, option
         ({"patience": 0}, "patience must be"),
         ({"activation": "tanh"}, "activation must be 'relu' or 'linear'"),
         ({"random_state": -1}, "random_state must be a whole number of at least 0"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, not 0"),
+        ({"n_jobs": 0}, "n_jobs must be at least 1, or -1 for all cores, not 0"),
         ({"dimension": 3}, "unknown option 'dimension'; known: dim, hidden,"),
     ],
 )

@@ -455,7 +455,7 @@ NUMBERS = [
     (["--hidden", "0"], r"--hidden must be a whole number of at least 1, not 0"),
     (["--hidden", "-3"], r"--hidden must be a whole number of at least 1, not -3"),
     (["--random-state", "-1"], r"--random-state must be a whole number of at least 0, not -1"),
-    (["--n-jobs", "0"], r"--n-jobs must be a whole number of at least 1, not 0"),
+    (["--n-jobs", "0"], r"--n-jobs must be at least 1, or -1 for all cores, not 0"),
     (["--learning-rate", "nan"], r"--learning-rate must be a number above 0, not nan"),
     (["--validation-fraction", "1"], r"--validation-fraction must be a number of at least 0 below 1, not 1"),
     (["--checkpoint-seconds", "-1"], r"--checkpoint-seconds must be a number of at least 0, not -1"),
@@ -547,7 +547,7 @@ COMMANDS = [
     ([*FIT, *TABLES, "--column", "z=text"], r"nodes\.csv: 'z' is not a column of attributes; those are 'a', 'b'"),
     ([*FIT, *TABLES, "--column", "a=sentence"], r"name the sentence model, as sentence:MODEL"),
     (["demo", "-o", ".", "--random-state", "-1"], r"--random-state must be a whole number of at least 0, not -1"),
-    (["demo", "-o", ".", "--n-jobs", "0"], r"--n-jobs must be a whole number of at least 1, not 0"),
+    (["demo", "-o", ".", "--n-jobs", "0"], r"--n-jobs must be at least 1, or -1 for all cores, not 0"),
 ]  # fmt: skip
 
 
@@ -588,7 +588,9 @@ def test_rows_that_do_not_fit_the_model(refused, folder):
     refused(*EMBED, "--texts", "texts.csv", match="the model was not trained on texts; give a matrix of attributes")
     arguments = ["embed", "numbered.glace", "--attributes", "nodes.csv", "-o", "out.parquet"]
     refused(*arguments, match="the model was trained without attributes")
-    refused(*EMBED, "--attributes", "nodes.csv", "--n-jobs", "0", match="--n-jobs must be a whole number of at least 1")
+    refused(
+        *EMBED, "--attributes", "nodes.csv", "--n-jobs", "0", match="--n-jobs must be at least 1, or -1 for all cores"
+    )
     refused(*EMBED, match="give either --attributes FILE or --texts FILE$")
     refused(*EMBED, "--attributes", "a", "--texts", "b", match="not both")
 

@@ -224,7 +224,7 @@ def test_hashed_attributes_serve_nearly_as_well(planted, tmp_path):
     fits = [glace.GLACE(**small(n_hashed_features=width)).fit(planted) for width in (None, 64)]
     plain, hashed = (max(look.auc for look in fit.history_.validation_points) for fit in fits)
     assert hashed > plain - 0.1
-    assert fits[1].model_.network.weights()["encoders.first.input.own.0.weight"].shape[0] == 64
+    assert fits[1].model_.network.weights()["branches.0.encoders.first.input.own.0.weight"].shape[0] == 64
     fits[1].save(tmp_path / "m.glace")
     loaded = glace.load(tmp_path / "m.glace")
     new = loaded.transform(planted.attributes)

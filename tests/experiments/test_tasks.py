@@ -237,7 +237,7 @@ def test_the_options_of_a_record_are_all_that_made_it(graph):
     assert found["options"]["random_state"] == 7
     assert "auto" not in found["options"].values(), "what was left open is told as it was decided"
     assert found["options"] | found["choice"]["options"] == found["options"]
-    assert len(found["choice"]["trials"]) > 1
+    assert found["choice"]["trials"] == [], "there are too few edges for trials"
     assert values(graph, "link-prediction", "attributes")["options"] == {"most_gigabytes": 4.0}
 
 

@@ -121,7 +121,7 @@ def test_weights_that_are_not_finite_are_refused(tiny, tmp_path):
 
 def test_another_version_and_another_kind_are_named(tmp_path):
     container.write(tmp_path / "new", KIND, 99, {}, {})
-    with pytest.raises(FormatError, match="has format version 99, but this glace reads version 4"):
+    with pytest.raises(FormatError, match="has format version 99, but this glace reads version 5"):
         load(tmp_path / "new")
     container.write(tmp_path / "other", "glace-checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="is not a glace-model file but a glace-checkpoint file"):

@@ -64,7 +64,7 @@ def stopped(planted, tmp_path):
     ("change", "message"),
     [
         ({"n_jobs": 2}, "options.n_jobs was 1 and is 2"),
-        ({"learning_rate": 0.5}, r"options.learning_rate was 0.01 and is 0.5"),
+        ({"learning_rate": 0.5}, r"options.learning_rate was 0.02 and is 0.5"),
         ({"random_state": 5}, "options.random_state was 0 and is 5"),
     ],
 )

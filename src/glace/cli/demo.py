@@ -46,7 +46,7 @@ def demo(
     screen.say(f"{len(held_out.edges):,} edges are held out for the test; training on the rest")
     with screen.progress("training") as report:
         model.fit(known, listener=training_listener(report))
-    screen.say("selected by trials: " + in_words(model.selection_.options))
+    screen.say("options: " + in_words(model.selection_.options))
     ours, raw = link_prediction(model.embedding_, held_out), attribute_prediction(known, held_out)
     rows = [("Gaussians of glace", *ours), ("raw words of the definitions", *raw)]
     screen.table(["held-out edges predicted by", "AUC", "AP"], rows)

@@ -69,8 +69,8 @@ def evaluate(
 def _show(values: dict[str, Any], screen: Screen) -> None:
     title = f"{values['task']}, {values['method']}, seed {values['seed']}"
     screen.facts({name: values.get(name) for name in SHOWN}, title)
-    if values.get("choice", {}).get("trials"):
-        screen.say("  selected by trials: " + in_words(values["choice"]["options"]))
+    if values.get("choice", {}).get("options"):
+        screen.say("  options: " + in_words(values["choice"]["options"]))
     if "micro_f1" in values:
         rows = [
             (f"{float(share):.0%}", values["micro_f1"][share], values["macro_f1"][share])

@@ -164,8 +164,8 @@ def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: st
         facts["warning"] = "the AUC is close to chance (0.5); are the attributes related to the edges?"
     facts |= scaled_attributes(model.node_types)
     facts["links"] = ranked_by(model)
-    if model.selection.trials:
-        facts["selected by trials"] = in_words(model.selection.options)
+    if model.selection.options:
+        facts["selected by trials" if model.selection.trials else "options"] = in_words(model.selection.options)
     early = ", stopped early" if history.since_best >= model.config.training.patience else ""
     trials = ", trials included" if model.selection.trials else f"  ({values['edges_per_second']:,} edges/s)"
     facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{early}{trials}"
