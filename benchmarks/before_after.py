@@ -11,6 +11,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,23 +60,36 @@ def main(
     before: Annotated[Path, typer.Option(help="Root of a checkout of the other version.")],
     graphs: Annotated[str, typer.Option(help="Names of graphs, separated by commas.")] = ",".join(GRAPHS),
     rounds: Rounds = 3,
+    busy: Annotated[int, typer.Option(help="Endless loops that run beside, to see what a busy machine does.")] = 0,
     option: Annotated[str, typer.Option(help="Options of both, as JSON: '{\"max_steps\": 10}'.")] = "{}",
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
     """Fit in turn, one seed per round, and draw the table."""
-    report = Report("before_after", results, {"option": option})
+    report = Report("before_after", results, {"option": option, "busy": busy})
     sides = {"before": before.absolute(), "after": FOLDER.parent}
     units = [(graph, side) for graph in graphs.split(",") for side in sides]
     found: dict[tuple[str, str], list[Found]] = {unit: [] for unit in units}
-    for number, (graph, side) in enumerate(in_turn(units, rounds, "fits")):
-        folder = "" if data_dir is None else str(data_dir.absolute())
-        values = fit(sides[side], graph, number // len(units), folder, option)
-        report.note(graph=graph, side=side, random_state=number // len(units), **values)
-        found[graph, side].append(values)
+    folder = "" if data_dir is None else str(data_dir.absolute())
+    with endless_loops(busy):
+        for number, (graph, side) in enumerate(in_turn(units, rounds, "fits")):
+            values = fit(sides[side], graph, number // len(units), folder, option)
+            report.note(graph=graph, side=side, random_state=number // len(units), **values)
+            found[graph, side].append(values)
     rows = [row(graph, found[graph, "before"], found[graph, "after"]) for graph in graphs.split(",")]
     columns = ["graph", "s before", "s after", "times", "cpu s before", "cpu s after", "AUC before", "AUC after"]
     report.table("Default fits", [*columns, "difference", "MB before", "MB after", "steps"], rows)
+
+
+@contextmanager
+def endless_loops(count: int) -> Iterator[None]:
+    """Keep this many cores busy."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in loops:
+            each.kill()
 
 
 def fit(checkout: Path, graph: str, seed: int, data_dir: str, option: str) -> Found:

@@ -1,6 +1,7 @@
 """The link model of a fit: it must not see its own validation edges, and it is part of the model."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def show(monkeypatch, shown):
     """Let that encoder see the edges of `shown(graph)` where it is given a graph."""
 
     def inputs(network, graph):
-        found = graph_inputs(network, graph)
+        found: Any = graph_inputs(network, graph)
         found.graph = shown(graph)
         return found
 
@@ -174,6 +175,7 @@ def test_an_update_fits_it_again(fitted, graph, monkeypatch):
     monkeypatch.setattr(train, "fit_link_model", fit)
     updated = glace.update(fitted, grown, max_steps=2)
     assert updated.link_model is again
+    assert updated.validation is not None
     held_out = len(updated.validation.edges)
     assert learned_from == [(grown.num_edges - held_out, held_out)]
 

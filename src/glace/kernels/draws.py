@@ -1,21 +1,25 @@
 """The rejection of negatives that are neighbours."""
 
-import numpy as np
-
 from glace.kernels.compile import BoolArray, IntArray, by_rows, compiled
+
+
+@compiled
+def _first_from(values: IntArray, low: int, high: int, wanted: int) -> int:
+    """Return the place of the first of the sorted values from `low` to `high` that is not below the wanted one."""
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled
 def is_neighbour(indptr: IntArray, indices: IntArray, source: int, target: int) -> bool:
     """Whether `target` is in the sorted adjacency row of `source`."""
-    low, high = indptr[source], indptr[source + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if indices[middle] < target:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < indptr[source + 1] and indices[low] == target)
+    place = _first_from(indices, indptr[source], indptr[source + 1], target)
+    return bool(place < indptr[source + 1] and indices[place] == target)
 
 
 @by_rows(lambda _indptr, _indices, anchors, *_: len(anchors), least=256)
@@ -64,7 +68,7 @@ def allowed_pool(
 
 @compiled
 def _forbid(pool: IntArray, node: int, allowed: BoolArray) -> None:
-    place = np.searchsorted(pool, node)
+    place = _first_from(pool, 0, len(pool), node)
     while place < len(pool) and pool[place] == node:
         allowed[place] = False
         place += 1

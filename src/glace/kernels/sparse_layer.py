@@ -41,7 +41,6 @@ def product(
                 out[r, h] += value * weight[column, h]
 
 
-@compiled
 def by_column(matrix: CSR, rows: IntArray, slots: IntArray) -> ByColumn:
     """Transpose the wanted rows of X: (touched columns, start, batch row, value).
 
@@ -49,7 +48,16 @@ def by_column(matrix: CSR, rows: IntArray, slots: IntArray) -> ByColumn:
     updating the rows of W in the order of memory is faster by a sixth. `slots` is a scratch array of D entries, all -1
     before and after, so that the cost does not depend on D where D is large.
     """
-    indptr, indices, data = matrix
+    found = _count_entries(matrix, rows, slots)
+    scan = len(slots) <= SCAN_COST * len(found)
+    touched = np.flatnonzero(slots >= 0) if scan else np.sort(found)
+    return (touched, *_transposed(matrix, rows, touched, slots))
+
+
+@compiled
+def _count_entries(matrix: CSR, rows: IntArray, slots: IntArray) -> IntArray:
+    """Return the columns that occur in the wanted rows, and set their slots to the number of entries."""
+    indptr, indices, _ = matrix
     total = 0
     for r in range(len(rows)):
         total += indptr[rows[r] + 1] - indptr[rows[r]]
@@ -63,33 +71,28 @@ def by_column(matrix: CSR, rows: IntArray, slots: IntArray) -> ByColumn:
                 found[number] = column
                 number += 1
             slots[column] += 1
-    touched = _sorted(found[:number], slots)
-    start = np.zeros(number + 1, np.int64)
-    for c in range(number):
+    return found[:number]
+
+
+@compiled
+def _transposed(
+    matrix: CSR, rows: IntArray, touched: IntArray, slots: IntArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the start, batch rows and values of the touched columns, whose slots hold their numbers of entries."""
+    indptr, indices, data = matrix
+    start = np.zeros(len(touched) + 1, np.int64)
+    for c in range(len(touched)):
         start[c + 1] = start[c] + slots[touched[c]]
         slots[touched[c]] = start[c]
-    batch_row, value = np.empty(total, np.int32), np.empty(total, np.float32)
+    batch_row, value = np.empty(start[-1], np.int32), np.empty(start[-1], np.float32)
     for r in range(len(rows)):
         for p in range(indptr[rows[r]], indptr[rows[r] + 1]):
             place = slots[indices[p]]
             batch_row[place], value[place] = r, data[p]
             slots[indices[p]] = place + 1
-    for c in range(number):
+    for c in range(len(touched)):
         slots[touched[c]] = -1
-    return touched, start, batch_row, value
-
-
-@compiled
-def _sorted(found: IntArray, slots: IntArray) -> IntArray:
-    """Sort the found columns, which are those whose slot is not negative."""
-    if len(slots) > SCAN_COST * len(found):
-        return np.sort(found)
-    place = 0
-    for column in range(len(slots)):
-        if slots[column] >= 0:
-            found[place] = column
-            place += 1
-    return found
+    return start, batch_row, value
 
 
 @by_rows(lambda touched, *_: len(touched))

@@ -132,14 +132,38 @@ def pair_walks(
 
 
 @compiled
+def _kth_largest(values: FloatArray, k: int) -> float:
+    """Return the k-th largest of the values, which are rearranged: Hoare's selection.
+
+    np.partition would take five seconds to compile.
+    """
+    low, high, wanted = 0, len(values) - 1, len(values) - k
+    while low < high:
+        pivot, left, right = values[(low + high) // 2], low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while values[right] > pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if wanted <= right:
+            high = right
+        elif wanted >= left:
+            low = left
+        else:
+            break
+    return float(values[wanted])
+
+
+@compiled
 def _keep_best(
     order: FloatArray, nodes: IntArray, count: int, k: int, stamp: int, marks: IntArray, kept: IntArray, start: int
 ) -> int:
     """Append to `kept` the k nodes of the highest order that are not marked yet; return the new length."""
-    best = np.empty(count)
-    for number in range(count):
-        best[number] = order[number]
-    limit = np.partition(best, count - k)[count - k] if count > k else -np.inf
+    limit = _kth_largest(order[:count].copy(), k) if count > k else -np.inf
     ties = k
     for number in range(count):
         ties -= int(order[number] > limit)
