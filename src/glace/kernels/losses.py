@@ -90,11 +90,20 @@ def _sum(values: FloatArray) -> np.float32:
 def gaussians(raw: FloatArray, floor: np.float32, mean: FloatArray, variance: FloatArray) -> None:
     """Set mean (R, L) to the first L columns of raw (R, 2 L), and variance to ELU + 1 + floor of the others."""
     size = mean.shape[1]
+    powers = np.empty(size, np.int32)
+    scaled = powers.view(np.float32)
     for r in range(len(raw)):
         for k in range(size):
             mean[r, k] = raw[r, k]
             x = raw[r, size + k]
-            variance[r, k] = (x + ONE if x > 0 else np.exp(x)) + floor
+            below, above = min(x, ZERO), max(x, ZERO)
+            # exp(x) = 2^whole 2^f with the polynomial of `_exponentials`; the compiler vectorizes it, but not np.exp.
+            z = max(below * LOG2_E, SMALLEST)
+            whole = np.floor(z + HALF)
+            f = z - whole
+            powers[k] = (np.int32(whole) + np.int32(127)) << np.int32(23)
+            rest = ONE + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
+            variance[r, k] = rest * scaled[k] + above + floor
 
 
 @compiled
