@@ -43,7 +43,7 @@ def select(monkeypatch, quality, has_attributes=True, truth=TRUTH, **options):
 
     monkeypatch.setattr(choices, "run_trial", run_trial)
     graph = SimpleNamespace(has_attributes=has_attributes)
-    sampler = SimpleNamespace(positives=SimpleNamespace(count=10_000), config=SimpleNamespace(batch_size=512))
+    sampler = SimpleNamespace(steps_per_epoch=20)
     parts = {"graph": graph, "sampler": sampler, "validation": SimpleNamespace(truth=truth)}
     task: Any = SimpleNamespace(config=Config.of(OPEN | options), **parts)
     return choices.select_options(task), seen
@@ -111,9 +111,15 @@ def test_dropout_stays_to_the_end_where_nodes_are_the_purpose(monkeypatch, name)
 
 @pytest.mark.parametrize(("total", "zero_from"), [(3000, 400), (math.inf, 400), (100, 50)])
 def test_annealed_dropout_falls_to_zero_in_the_first_part_of_a_run(total, zero_from):
-    found = [fitting.dropout_at("annealed", step, total) for step in (0, zero_from // 2, zero_from, zero_from + 9)]
+    found = [fitting.dropout_at("annealed", step, total, 20) for step in (0, zero_from // 2, zero_from, zero_from + 9)]
     assert found == [0.5, 0.25, 0.0, 0.0]
-    assert fitting.dropout_at(0.3, 7, total) == 0.3
+    assert fitting.dropout_at(0.3, 7, total, 20) == 0.3
+
+
+def test_a_run_of_few_epochs_has_no_annealed_dropout():
+    """What is seen hardly more than once is not learned by heart."""
+    assert fitting.dropout_at("annealed", 0, 499, 100) == 0
+    assert fitting.dropout_at("annealed", 0, 500, 100) == 0.5
 
 
 @pytest.mark.parametrize("given", [{"dropout": 0.1}, {"neighbor_features": "mean"}, {"offset": 2.0, "dropout": 0.2}])

@@ -63,6 +63,11 @@ class EdgeSampler:
         self.positives = WeightedSampler(graph.adjacency.data, scratch if graph.mapped else np.empty)
         self.negatives = NegativeSampler(_noise_weights(graph, config.negative_power), _type_codes(graph))
 
+    @property
+    def steps_per_epoch(self) -> float:
+        """Steps that draw as many edges as the graph has; an undirected edge counts in both directions."""
+        return self.positives.count / self.config.batch_size
+
     def batch(self, step: int) -> Batch:
         """Return the batch of this step."""
         entries = self.positives.draw(self.streams.numpy("positives", step), self.config.batch_size)
