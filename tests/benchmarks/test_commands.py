@@ -9,6 +9,7 @@ import torch
 import typer
 
 from benchmarks import (
+    before_after,
     bounds,
     certainty,
     common,
@@ -400,3 +401,18 @@ def test_containers_of_the_same_values_are_learned_alike(tmp_path, capsys):
     scores = [(each["link-prediction_auc"], each["induction_auc"]) for each in records]
     assert [each["container"] for each in records] == ["sparse", "dense"] * 2
     assert scores[0] == scores[1] != scores[2] == scores[3]
+
+
+def test_two_versions_take_turns(tmp_path, capsys):
+    """The same version against itself: the same bits, in processes of their own, on a busy machine."""
+    option = json.dumps({"max_steps": 3, "dim": 8, "hidden": 16, "n_jobs": 1})
+    root = before_after.FOLDER.parent
+    before_after.main(root, "wordnet-nouns", rounds=1, busy=1, option=option, results=tmp_path)
+    first, second = records(tmp_path, "before_after")
+    assert (first["side"], second["side"]) == ("before", "after")
+    assert first["auc"] == second["auc"]
+    assert first["steps"] == 3
+    assert first["processor"] > 0
+    assert "wordnet-nouns" in capsys.readouterr().out
+    with pytest.raises(RuntimeError, match="there is no dataset"):
+        before_after.fit(root, "nothing", 0, "", option)
