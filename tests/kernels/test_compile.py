@@ -1,6 +1,7 @@
 """Threads by what the process may use, and compilation that tells of itself."""
 
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from glace.kernels import compile as compilation
-from glace.kernels.compile import cores, kernel_threads, on_compilation, set_threads, threads
+from glace.kernels.compile import by_rows, cores, kernel_threads, on_compilation, set_threads, threads
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,36 @@ def test_other_threads_have_only_themselves():
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(threads).result() == 1
     set_threads(1)
+
+
+@by_rows(lambda out: len(out), least=2)
+def squares(out, begin=0, end=0):
+    for row in range(begin, end):
+        out[row] = row * row
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 100])
+def test_rows_are_divided_among_the_threads(rows):
+    for count in (1, 2, 3):
+        out = np.full(rows, -1)
+        with kernel_threads(count):
+            squares(out)
+        np.testing.assert_array_equal(out, np.arange(rows) ** 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    """Those of its parent do not exist in it; waiting for them would take forever."""
+    with kernel_threads(2):
+        squares(np.empty(100, np.int64))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            out = np.empty(100, np.int64)
+            squares(out)
+            os._exit(0 if (out == np.arange(100) ** 2).all() else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_compilation_is_heard_of_once():

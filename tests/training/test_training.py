@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import glace
+from glace.config.config import Config
 from glace.errors import TrainingDiverged
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.fitted.state import History, Progress, ValidationPoint
@@ -14,7 +15,7 @@ from glace.graph.split import HeldOut
 from glace.kernels.compile import threads
 from glace.model.network import using_threads
 from glace.training.loop import Validation
-from glace.training.train import TRAINING_END
+from glace.training.train import TRAINING_END, training_task
 from tests.conftest import small
 
 
@@ -114,6 +115,15 @@ def test_threads_are_put_back():
         assert (torch.get_num_threads(), threads()) == (1, before + 1)
     assert torch.get_num_threads() == before
     assert threads() == kernels
+
+
+def test_a_run_that_is_left_can_go_on(planted):
+    """Its threads end when the caller stops iterating, and new ones begin with the next step."""
+    config = Config.of(small(max_steps=30, validate_every=10, ensemble_size=2))
+    trainer = training_task(planted, config, "symmetric_kl").trainer(config)
+    with using_threads(2):
+        next(trainer.validations())
+        assert trainer.run().step == 30
 
 
 def test_several_threads_train_the_same_network_as_one(planted):

@@ -79,6 +79,10 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "glace")
 
 
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork: a child would wait for them forever
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def cores() -> int:
     """Return the number of cores that this process may use: by affinity, by the limit of a container, by OpenMP's."""
     affinity = getattr(os, "sched_getaffinity", None)

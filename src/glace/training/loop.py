@@ -420,9 +420,11 @@ class Trainer:
         if count == 1 or len(self.branches) == 1:
             yield
             return
-        with ThreadPoolExecutor(count) as self._pool:
-            yield
-        self._pool = None
+        try:
+            with ThreadPoolExecutor(count) as self._pool:
+                yield
+        finally:  # a caller may stop iterating
+            self._pool = None
 
     @contextmanager
     def _mode(self, step: int) -> Iterator[None]:
