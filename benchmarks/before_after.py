@@ -90,6 +90,7 @@ def endless_loops(count: int) -> Iterator[None]:
     finally:
         for each in loops:
             each.kill()
+            each.wait()
 
 
 def fit(checkout: Path, graph: str, seed: int, data_dir: str, option: str) -> Found:

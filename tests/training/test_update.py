@@ -220,7 +220,7 @@ def test_a_graph_without_attributes(old, graph):
 
 
 def test_a_model_that_was_limited_in_time(old, graph):
-    assert glace.update(fit(old, max_seconds=0.2), graph).history.step == 200
+    assert glace.update(fit(old, max_seconds=0.2), graph).history.step == 300
 
 
 def test_points_stay_near_too(old, graph):
