@@ -406,7 +406,7 @@ def test_containers_of_the_same_values_are_learned_alike(tmp_path, capsys):
 def test_two_versions_take_turns(tmp_path, capsys):
     """The same version against itself: the same bits, in processes of their own, on a busy machine."""
     option = json.dumps({"max_steps": 3, "dim": 8, "hidden": 16, "n_jobs": 1})
-    root = before_after.FOLDER.parent
+    root = common.FOLDER.parent
     before_after.main(root, "wordnet-nouns", rounds=1, busy=1, option=option, results=tmp_path)
     first, second = records(tmp_path, "before_after")
     assert (first["side"], second["side"]) == ("before", "after")
