@@ -82,11 +82,11 @@ def main(
 
 
 @contextmanager
-def endless_loops(count: int) -> Iterator[None]:
-    """Keep this many cores busy."""
+def endless_loops(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Keep this many cores busy by processes of their own."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
-        yield
+        yield loops
     finally:
         for each in loops:
             each.kill()

@@ -404,10 +404,10 @@ def test_containers_of_the_same_values_are_learned_alike(tmp_path, capsys):
 
 
 def test_two_versions_take_turns(tmp_path, capsys):
-    """The same version against itself: the same bits, in processes of their own, on a busy machine."""
+    """The same version against itself: the same bits, in processes of their own."""
     option = json.dumps({"max_steps": 3, "dim": 8, "hidden": 16, "n_jobs": 1})
     root = common.FOLDER.parent
-    before_after.main(root, "wordnet-nouns", rounds=1, busy=1, option=option, results=tmp_path)
+    before_after.main(root, "wordnet-nouns", rounds=1, option=option, results=tmp_path)
     first, second = records(tmp_path, "before_after")
     assert (first["side"], second["side"]) == ("before", "after")
     assert first["auc"] == second["auc"]
@@ -416,3 +416,9 @@ def test_two_versions_take_turns(tmp_path, capsys):
     assert "wordnet-nouns" in capsys.readouterr().out
     with pytest.raises(RuntimeError, match="there is no dataset"):
         before_after.fit(root, "nothing", 0, "", option)
+
+
+def test_loops_keep_cores_busy_until_they_are_ended():
+    with before_after.endless_loops(2) as loops:
+        assert [each.poll() for each in loops] == [None, None]
+    assert all(each.returncode is not None for each in loops)
