@@ -248,9 +248,7 @@ def checked_type(node_type: NodeType, ids: NodeIds | None) -> NodeType:
         raise InputError(f"{matrix.shape[0]:,} rows of attributes for {node_type.count:,} nodes; give one row a node")
     assert node_type.feature_names is None or len(node_type.feature_names) == matrix.shape[1]
     checked = replace(node_type, attributes=matrix).by_values()
-    for array in matrix_arrays(checked.attributes):
-        array.flags.writeable = False
-    return checked
+    return replace(checked, attributes=read_only(checked.attributes))
 
 
 def _counted(text: str) -> int:

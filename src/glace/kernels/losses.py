@@ -90,20 +90,15 @@ def _sum(values: FloatArray) -> np.float32:
 def gaussians(raw: FloatArray, floor: np.float32, mean: FloatArray, variance: FloatArray) -> None:
     """Set mean (R, L) to the first L columns of raw (R, 2 L), and variance to ELU + 1 + floor of the others."""
     size = mean.shape[1]
-    powers = np.empty(size, np.int32)
-    scaled = powers.view(np.float32)
+    power, rest = np.empty(size, np.int32), np.empty(size, np.float32)
+    scaled = power.view(np.float32)
     for r in range(len(raw)):
+        # exp(-|x|), which is exp(x) where it is used; the compiler vectorizes it, but not np.exp.
+        _exponentials(raw[r, size:], power, rest)
         for k in range(size):
-            mean[r, k] = raw[r, k]
             x = raw[r, size + k]
-            below, above = min(x, ZERO), max(x, ZERO)
-            # exp(x) = 2^whole 2^f with the polynomial of `_exponentials`; the compiler vectorizes it, but not np.exp.
-            z = max(below * LOG2_E, SMALLEST)
-            whole = np.floor(z + HALF)
-            f = z - whole
-            powers[k] = (np.int32(whole) + np.int32(127)) << np.int32(23)
-            rest = ONE + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
-            variance[r, k] = rest * scaled[k] + above + floor
+            mean[r, k] = raw[r, k]
+            variance[r, k] = (x + ONE if x > ZERO else rest[k] * scaled[k]) + floor
 
 
 @compiled
@@ -182,13 +177,12 @@ def add_left_gradient(
         row, g = rows[b], upstream[b, width]
         for k in range(size):
             m, p = mean[row, k], ONE / variance[row, k]
+            g1, g2 = upstream[b, k], upstream[b, size + k]
             if symmetric:
-                g1, g2 = upstream[b, k], upstream[b, size + k]
                 g3, g4 = upstream[b, 2 * size + k], upstream[b, 3 * size + k]
                 of_mean[row, k] += HALF * (g2 * m - g3 * p - g4 + g * m * p)
                 of_variance[row, k] += QUARTER * (g2 - p * p * (g1 - (m + m) * g3 + g * m * m))
             else:
-                g1, g2 = upstream[b, k], upstream[b, size + k]
                 of_mean[row, k] += p * (g * m - g2)
                 of_variance[row, k] += HALF * p * (g + p * ((m + m) * g2 - g1 - g * m * m))
 

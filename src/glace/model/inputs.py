@@ -182,7 +182,7 @@ class TypeInputs:
             distinct, places = np.unique(rows, return_inverse=True)
             attributes, combination, unit = self.scaling.of_sparse(attributes[distinct]), (start, places, share), False
         arrays = kernels.combined_rows(
-            _arrays(attributes), combination, self.shape.hashed, unit, dropout, seed, self._slots
+            csr_arrays(attributes), combination, self.shape.hashed, unit, dropout, seed, self._slots
         )
         # scipy's constructor would check and copy.
         rows = SparseRows((len(combination[0]) - 1, self.shape.columns), dtype=np.float32)
@@ -241,7 +241,7 @@ def sampled_neighbors(adjacency: sp.csr_array, nodes: NodeIndex, mask: InputMask
     """Return the neighbours of each node and their weights in its mean, as CSR arrays."""
     pairs = np.empty((0, 2), np.int64) if mask is None else mask.pairs
     limits = (0, 0.0, 0) if mask is None else (mask.max_neighbors, mask.neighbor_dropout, mask.seed)
-    return kernels.sample_neighbors(_arrays(adjacency), nodes, partners(nodes, pairs), *limits)
+    return kernels.sample_neighbors(csr_arrays(adjacency), nodes, partners(nodes, pairs), *limits)
 
 
 def _selected(neighbors: CSR, selected: npt.NDArray[np.bool_]) -> CSR:
@@ -273,7 +273,8 @@ def partners(nodes: NodeIndex, pairs: NodeIndex) -> tuple[NodeIndex, NodeIndex]:
     return start.astype(np.int64), other[np.argsort(place, kind="stable")]
 
 
-def _arrays(matrix: sp.csr_array) -> CSR:
+def csr_arrays(matrix: sp.csr_array) -> CSR:
+    """Return what kernels need of a sparse matrix."""
     return matrix.indptr, matrix.indices, matrix.data
 
 

@@ -20,8 +20,8 @@ from glace.config.config import MLP, CustomEncoder, EncoderSpec, Identity, Image
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Gaussian
 from glace.kernels import sparse_layer
-from glace.kernels.compile import CSR, IntArray
-from glace.model.inputs import InputRows, InputShape, InputType, NodeIndex, Scaling, SparseRows
+from glace.kernels.compile import IntArray
+from glace.model.inputs import InputRows, InputShape, InputType, NodeIndex, Scaling, SparseRows, csr_arrays
 from glace.sparse import Matrix
 from glace.values import MIXED, STANDARD, UNIT, ValueSummary, in_storage
 
@@ -180,7 +180,7 @@ class SparseInput(InputLayer):
         matrix, rows, upstream = self.pending
         self.pending = None
         whole = matrix.transposed if isinstance(matrix, SparseRows) and len(rows) == matrix.shape[0] else None
-        entries = whole or sparse_layer.by_column(_arrays(matrix), rows, self._slots)
+        entries = whole or sparse_layer.by_column(csr_arrays(matrix), rows, self._slots)
         return SparseRowGradient(*entries, upstream.numpy())
 
 
@@ -222,7 +222,7 @@ class _SparseProduct(torch.autograd.Function):
         else:
             out, bias = addend, np.empty(0, np.float32)
             ctx.mark_dirty(out)
-        sparse_layer.product(_arrays(matrix), rows, layer.weight.detach().numpy(), bias, out.detach().numpy())
+        sparse_layer.product(csr_arrays(matrix), rows, layer.weight.detach().numpy(), bias, out.detach().numpy())
         return out
 
     @staticmethod
@@ -232,10 +232,6 @@ class _SparseProduct(torch.autograd.Function):
         assert ctx.layer.pending is None, "`touched` comes between two backward passes"
         ctx.layer.pending = ctx.matrix, ctx.rows, gradient
         return gradient.sum(0) if ctx.has_bias else gradient, None, None, None
-
-
-def _arrays(matrix: sp.csr_array) -> CSR:
-    return matrix.indptr, matrix.indices, matrix.data
 
 
 def input_layer(

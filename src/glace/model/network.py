@@ -100,15 +100,12 @@ class Encoder(nn.Module):
 class Branch(nn.Module):
     """A part of a network that shares no weights with the others: encoders by role, and the offset of each member.
 
-    `members` and `dims` are its ensemble members, and their dimensions among all dimensions of a proximity.
+    `dims` are the dimensions of its ensemble members among all dimensions of a proximity.
     """
 
-    def __init__(
-        self, encoders: dict[str, Encoder], offsets: dict[str, nn.Parameter], members: slice, dims: slice
-    ) -> None:
+    def __init__(self, encoders: dict[str, Encoder], offsets: dict[str, nn.Parameter], dims: slice) -> None:
         super().__init__()
-        self.encoders, self.offsets = nn.ModuleDict(encoders), nn.ParameterDict(offsets)
-        self.members, self.dims = members, dims
+        self.encoders, self.offsets, self.dims = nn.ModuleDict(encoders), nn.ParameterDict(offsets), dims
 
     def encoder(self, role: str) -> Encoder:
         """Return the encoder of a role."""
@@ -158,7 +155,7 @@ class Network(nn.Module):
         }
         encoders = {role: self._encoder(members, dims[members], each) for role, each in generators.items()}
         place = slice(sum(dims[: members.start]), sum(dims[: members.stop]))
-        return Branch(encoders, offsets, members, place)
+        return Branch(encoders, offsets, place)
 
     def _encoder(self, members: slice, dims: list[int], generator: np.random.Generator) -> Encoder:
         config = self.config
