@@ -5,7 +5,19 @@ import pytest
 import scipy.sparse as sp
 
 from glace.kernels.compile import kernel_threads
-from glace.kernels.walks import COLUMNS, DECAY, FOUR, THREE, TWO, pair_walks, row_products, walk_candidates, walk_values
+from glace.kernels.walks import (
+    COLUMNS,
+    DECAY,
+    FOUR,
+    PATHS,
+    THREE,
+    TWO,
+    pair_walks,
+    row_products,
+    sparse_products,
+    walk_candidates,
+    walk_values,
+)
 
 NODES = 10
 PAIRS = np.array([(a, b) for a in range(NODES) for b in range(NODES) if a != b])
@@ -19,13 +31,14 @@ def graph(random_state=0, nodes=NODES, density=0.35):
 
 
 def brute(adjacency):
-    """(n, n, 4) Adamic-Adar and symmetric walks of 2, 3 and 4 steps."""
+    """(n, n, 5) Adamic-Adar, symmetric walks of 2, 3 and 4 steps, and weighted paths of three edges."""
     edges = adjacency.toarray().astype(float)
     degrees = edges.sum(axis=1)
     root = 1 / np.sqrt(np.maximum(degrees, 1))
     step = root[:, None] * edges * root
     common = edges @ np.diag(1 / np.log(1 + np.maximum(degrees, 1))) @ edges
-    return np.stack([common, step @ step, step @ step @ step, step @ step @ step @ step], axis=-1)
+    paths = edges @ np.diag(root) @ edges @ np.diag(root) @ edges
+    return np.stack([common, step @ step, step @ step @ step, step @ step @ step @ step, paths], axis=-1)
 
 
 def without(adjacency, first, second):
@@ -97,6 +110,16 @@ def test_a_step_that_brings_too_little_is_not_taken():
     others = PAIRS[:, 1].reshape(NODES, NODES - 1)
     cut = of_targets(graph(2), np.arange(NODES), others, 0.02)
     assert (cut <= np.take_along_axis(brute(graph(2)), others[..., None], axis=1) + 1e-12).all()
+
+
+def test_a_walk_from_a_hub_goes_as_far_as_one_to_it():
+    # The hub 0 has forty neighbours. One path of three edges leads to node 41: 0 - 1 - 2 - 41.
+    edges = [(0, each) for each in range(1, 41)] + [(1, 2), (2, 41), (41, 42), (41, 43)]
+    rows, columns = np.array([*edges, *(edge[::-1] for edge in edges)]).T
+    adjacency = sp.csr_array((np.ones(len(rows)), (rows, columns)))
+    there, back = (of_pairs(adjacency, np.array([pair]), 0.01)[0] for pair in ((0, 41), (41, 0)))
+    np.testing.assert_allclose(there[[THREE, PATHS]], brute(adjacency)[0, 41][[THREE, PATHS]])
+    np.testing.assert_allclose(back[[THREE, PATHS]], there[[THREE, PATHS]])
 
 
 def best_by_sort(adjacency, source, k, allowed):
@@ -195,3 +218,15 @@ def test_threads_change_no_bit():
         parallel = answers()
     for one, other in zip(serial, parallel, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_sparse_products_beside_the_dense_ones():
+    drawn = np.random.default_rng(3)
+    dense = np.where(drawn.random((12, 30)) < 0.3, drawn.normal(size=(12, 30)), 0).astype(np.float32)
+    dense[4] = 0
+    matrix, sources = sp.csr_array(dense), np.array([3, 0, 4])
+    targets = np.array([[0, 1, -1, 3], [11, -1, 4, 0], [1, 2, 3, 4]])
+    products = np.full(targets.shape, 7.0)
+    sparse_products(matrix.indptr, matrix.indices, matrix.data, sources, targets, products)
+    expected = np.einsum("sd,skd->sk", dense[sources].astype(float), dense[targets].astype(float))
+    np.testing.assert_allclose(products, np.where(targets < 0, 7, expected), rtol=1e-5, atol=1e-6)

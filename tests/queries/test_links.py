@@ -1,5 +1,7 @@
 """Links by a link model: beside all candidates, beside scores of the same pairs, with reasons."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.arrays import from_arrays
 from glace.ids import NodeIds
 from glace.queries.link_model import popularity_model
-from glace.queries.links import LinkOptions, links
+from glace.queries.links import LinkOptions, links, reasons
 from glace.queries.pair_features import PairFeatures
 from glace.queries.pair_scores import pair_scores_at
 
@@ -145,6 +147,22 @@ def test_why_names_the_common_neighbours():
     assert reasons["b"].endswith("% of random pairs; 4 and 4 edges")
     assert reasons["q"].endswith("common neighbours: w; 4 and 1 edges")
     assert ask(case, "a").why is None
+
+
+def test_why_names_the_common_words():
+    words = np.zeros((NODES, 50), np.float32)
+    # All nodes have word 7, three have word 3, two each have 8, 9 and 10.
+    words[:, 7] = words[:3, 3] = words[:2, [8, 9]] = words[[0, 2], 10] = 1
+    whole = from_arrays(np.array([[3, 4]]), words)
+    (only,) = whole.by_type().types
+    named = whole.with_types([replace(only, feature_names=tuple(f"word {column}" for column in range(50)))])
+    nodes = Embedding(NodeIds.numbered(NODES), *2 * [np.ones((NODES, 2), np.float32)], "symmetric_kl")
+    pairs, far = np.array([[0, 1], [4, 5]]), np.full(2, 1e9)
+    assert reasons(nodes, named, pairs, far).tolist() == [
+        "common words: word 8, word 9, word 3 and 1 more; 0 and 0 edges",
+        "common words: word 7; 1 and 0 edges",
+    ]
+    assert reasons(nodes, whole, pairs, far).tolist() == ["0 and 0 edges", "1 and 0 edges"], "no names are known"
 
 
 def test_a_node_without_edges_is_proposed_popular_nodes():

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from glace.errors import InputError
 from glace.gaussian.embedding import Embedding, PlattScaling
 from glace.graph.arrays import from_arrays
 from glace.ids import NodeIds
 from glace.queries import pair_features
-from glace.queries.pair_features import ALTERNATING, POPULAR, SIDES, WALK_K, WALKS, PairFeatures
+from glace.queries.pair_features import ALTERNATING, POPULAR, SIDES, WALK_K, WALKS, WORDS, PairFeatures
 
 NODES = 12
 
@@ -55,7 +56,9 @@ def brute(nodes, graph):
     widths = around.sum(axis=1)
     common = around @ np.diag(1 / np.log1p(np.maximum(widths, 1))) @ around
     step = walked(around)
-    steps = [common, step @ step, step @ step @ step, step @ step @ step @ step]
+    root = np.diag(1 / np.sqrt(np.maximum(widths, 1)))
+    paths = around @ root @ around @ root @ around
+    steps = [common, step @ step, step @ step @ step, step @ step @ step @ step, paths]
     if not graph.directed:
         return np.stack([logit, np.log1p(widths)[:, None] + np.log1p(widths), *steps], axis=-1)
     out, into = np.broadcast_arrays(np.log1p(forth.sum(axis=1))[:, None], np.log1p(forth.sum(axis=0)))
@@ -118,8 +121,8 @@ def test_pairs_are_oriented_by_type(exact):
         expected = (mean, mean) if codes[a] == codes[b] else (degrees[first], degrees[second])
         assert row[1:3] == pytest.approx(expected)
         both = sorted((codes[a], codes[b]))
-        assert features.names[7 + int(np.flatnonzero(row[7:])[0])] == f"types {names[both[0]]!r}, {names[both[1]]!r}"
-        assert row[7:].sum() == 1
+        assert features.names[8 + int(np.flatnonzero(row[8:])[0])] == f"types {names[both[0]]!r}, {names[both[1]]!r}"
+        assert row[8:].sum() == 1
     targets = np.arange(NODES)[None].repeat(NODES, axis=0)
     every = features.of_candidates(np.arange(NODES), targets)
     np.testing.assert_allclose(every[tuple(pairs.T)], found, rtol=1e-4, atol=1e-5)
@@ -132,6 +135,48 @@ def test_one_pair_of_types_or_many_have_no_feature_of_their_own():
     many = graph(types=[f"t{node}" for node in range(NODES)])
     for whole in (bipartite, many):
         assert PairFeatures(embedding(), whole).names == ("logit", *SIDES, *WALKS)
+
+
+def with_words(types=None, columns=60):
+    """A graph whose nodes have some of many words, the last node none."""
+    drawn = np.random.default_rng(4)
+    words = np.where(drawn.random((NODES, columns)) < 0.2, 1 + drawn.integers(3, size=(NODES, columns)), 0)
+    words[-1] = 0
+    return from_arrays(graph().edges(), words.astype(np.float32), node_types=types), words
+
+
+def test_common_words_are_cosines():
+    whole, words = with_words()
+    features = PairFeatures(embedding(), whole)
+    assert features.names == ("logit", "degrees", *WALKS, WORDS)
+    lengths = np.maximum(np.linalg.norm(words, axis=1), 1)
+    cosines = words @ words.T / lengths[:, None] / lengths
+    every = np.array([(a, b) for a in range(NODES) for b in range(NODES) if a != b])
+    np.testing.assert_allclose(features.of_pairs(every)[:, -1], cosines[tuple(every.T)], atol=1e-6)
+    targets = every[:, 1].reshape(NODES, NODES - 1)
+    found = features.of_candidates(np.arange(NODES), targets)[..., -1]
+    np.testing.assert_allclose(found, np.take_along_axis(cosines, targets, axis=1), atol=1e-6)
+    assert not found[-1].any(), "a node without words has none in common"
+
+
+def test_nodes_of_two_types_have_no_words_in_common():
+    """Each type has columns of its own; the measurements of a third have no cosine at all."""
+    _, words = with_words()
+    parts = [words[start::3] for start in range(2)] + [np.random.default_rng(0).normal(size=(4, 3))]
+    types = ["a", "b", "c"]
+    typed = from_arrays(graph().edges(), dict(zip(types, parts, strict=True)), node_types=types * 4)
+    assert [each.has_words for each in typed.by_type().types] == [True, True, False]
+    features = PairFeatures(embedding(), typed)
+    found = features.of_pairs(np.array([[0, 3], [0, 1], [2, 5], [1, 4]]))[:, features.names.index(WORDS)]
+    cosine = [words[a] @ words[b] / np.linalg.norm(words[a]) / np.linalg.norm(words[b]) for a, b in ((0, 3), (1, 4))]
+    np.testing.assert_allclose(found, [cosine[0], 0, 0, cosine[1]], atol=1e-6)
+
+
+def test_a_graph_without_the_words_of_the_fit_is_refused():
+    whole, _ = with_words()
+    known = PairFeatures(embedding(), whole.without_attributes(), PairFeatures(embedding(), whole).names)
+    with pytest.raises(InputError, match="compares attributes, which this graph lacks; give the graph of the fit"):
+        known.of_pairs(np.array([[0, 1]]))
 
 
 def test_features_are_those_of_the_model():

@@ -97,8 +97,8 @@ def test_a_mapped_graph_takes_no_memory_for_edges_attributes_and_gaussians(plant
     assert there["temporary files"] > here["Gaussians"]
     assert there["model file"] == here["model file"]
     monkeypatch.setattr("glace.training.estimate.LARGE", 1)
-    edges = planted.adjacency
-    kept = edges.indptr.nbytes + edges.indices.nbytes + edges.data.nbytes
+    matrices = planted.adjacency, planted.attributes
+    kept = sum(each.indptr.nbytes + each.indices.nbytes + each.data.nbytes for each in matrices)
     large = estimate(read_folder(tmp_path / "g.graph"))
     assert large["model file"] == here["model file"] - kept, "too large to keep"
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from glace.fitted.state import EncoderModules
     from glace.model.network import Network
 
-KIND, VERSION = "glace-model", 5
+KIND, VERSION = "glace-model", 6
 LARGE = 1 << 29
 """Size in bytes above which Gaussians are stored beside the model file, and edges of a graph on disk are not kept."""
 
@@ -568,7 +568,7 @@ def _encode(fitted: FittedModel) -> tuple[dict[str, Any], Arrays]:
     if fitted.link_model is not None:
         arrays |= _with_prefix("links", fitted.link_model.to_arrays())
     if fitted.graph is not None:
-        metadata["graph"], edges = codec.encode(fitted.graph, ids=False, attributes=False)
+        metadata["graph"], edges = codec.encode(fitted.graph, ids=False)
         arrays |= _with_prefix("graph", edges)
     if fitted.validation is not None:
         arrays |= _with_prefix("validation", vars(fitted.validation))

@@ -33,16 +33,15 @@ from glace.values import SCALINGS
 JSON = dict[str, object]
 
 
-def encode(graph: Graph, *, ids: bool = True, attributes: bool = True, neighbors: bool = False) -> tuple[JSON, Arrays]:
+def encode(graph: Graph, *, ids: bool = True, neighbors: bool = False) -> tuple[JSON, Arrays]:
     """Return metadata and arrays of a graph.
 
     Parameters
     ----------
     graph
         The graph to store.
-    ids, attributes
-        Whether to include the ids and the rows of attributes; `decode` then needs the ids, or gives a graph without
-        attributes.
+    ids
+        Whether to include the ids; without, `decode` needs them.
     neighbors
         Whether to include `Graph.neighborhoods`, which a mapped directed graph cannot compute in memory.
     """
@@ -54,11 +53,8 @@ def encode(graph: Graph, *, ids: bool = True, attributes: bool = True, neighbors
     for name, categories in (("labels", graph.labels), ("node_types", graph.node_types)):
         if categories is not None:
             arrays |= {f"{name}/codes": categories.codes, **pack_strings(f"{name}/names", categories.names)}
-    types: list[JSON] = []
-    if attributes:
-        types, of_types = encode_types(graph.by_type().types)
-        arrays |= of_types
-    return {"nodes": graph.num_nodes, "directed": graph.directed, "types": types}, arrays
+    types, of_types = encode_types(graph.by_type().types)
+    return {"nodes": graph.num_nodes, "directed": graph.directed, "types": types}, arrays | of_types
 
 
 def decode(
@@ -88,7 +84,7 @@ def decode(
     if mapped and directed:
         neighbors = decode_matrix("neighbors", arrays, (count, count))
     labels, node_types = (_categories(name, count, arrays) for name in ("labels", "node_types"))
-    types = decode_types(metadata.get("types"), arrays) or (NodeType("", count),)
+    types = decode_types(metadata.get("types"), arrays)
     return Graph(
         adjacency,
         _attributes(types, node_types, count),

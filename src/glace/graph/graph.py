@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from glace.sparse import (
     read_only,
     summed_matrix,
 )
-from glace.values import NONE, ValueSummary, in_storage
+from glace.values import NONE, ValueSummary, are_counted, in_storage
 
 NodeIndex = npt.NDArray[np.int64]
 TypeCodes = npt.NDArray[np.int32]
@@ -83,6 +83,15 @@ class NodeType:
     def storage(self) -> str:
         """How the attributes are stored: "none", "sparse" or "dense"."""
         return "none" if self.attributes is None else "sparse" if self.sparse else "dense"
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the attributes are sparse and counted, like words: nodes can have some in common."""
+        return sp.issparse(self.attributes) and are_counted(self.scaling, sparse=True)
+
+    def words_alone(self) -> "NodeType":
+        """Return the same nodes with their words; without attributes if they have no words."""
+        return replace(self, pipeline=None) if self.has_words else self.without_attributes()
 
     def by_values(self) -> "NodeType":
         """Return the type with the storage and the scaling that the values of its attributes call for.
@@ -196,11 +205,34 @@ class NodeAttributes:
         """Return the same nodes with the attributes of these types, which correspond to `types`."""
         return NodeAttributes(tuple(types), self.type_codes)
 
-    def side_by_side(self) -> Matrix:
-        """Return (n, columns of all types) features: each type has columns of its own."""
+    @property
+    def has_words(self) -> bool:
+        """Whether nodes of some type have words."""
+        return any(each.has_words for each in self.types)
+
+    def words(self) -> sp.csr_array | None:
+        """Return (n, columns) the attributes of types that have words or other counted things, each its own columns.
+
+        The rows of other types are empty. None if no type has any.
+        """
+        if not self.has_words:
+            return None
+        found = [each.attributes if each.has_words else sp.csr_array((each.count, 0)) for each in self.types]
+        return cast(sp.csr_array, self.side_by_side(cast(list[Matrix], found)))
+
+    def word_names(self) -> list[str | None]:
+        """Return the names of the columns of `words`, None where they have none."""
+        found: list[str | None] = []
+        for each in self.types:
+            if each.has_words:
+                found.extend(each.feature_names or [None] * (each.width or 0))
+        return found
+
+    def side_by_side(self, matrices: Sequence[Matrix]) -> Matrix:
+        """Return (n, columns of all types) the rows of all nodes, given those of each type."""
         if self.type_codes is None:
-            return self.types[0].features()
-        whole = sp.block_diag([sp.csr_array(each) for each in self.features()], format="csr")
+            return matrices[0]
+        whole = sp.block_diag([sp.csr_array(each) for each in matrices], format="csr")
         order = np.argsort(np.argsort(self.type_codes, kind="stable"), kind="stable")
         return narrowed(sp.csr_array(sp.csr_array(whole, dtype=np.float32)[order]))
 
@@ -423,7 +455,7 @@ class Graph:
 
     def features(self) -> Matrix:
         """Return one matrix: the attributes, or the one-hot identity without any; types side by side."""
-        return self.node_attributes.side_by_side()
+        return self.node_attributes.side_by_side(self.node_attributes.features())
 
     def of_one_type(self) -> "Graph":
         """Return the same graph without node types; the attributes of each type become columns of their own."""

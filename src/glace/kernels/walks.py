@@ -4,18 +4,27 @@ A walk of k steps from u ends at v with the probability P^k[u, v], where P divid
 degree. Times sqrt(degree of u / degree of v) that is symmetric in u and v. Two steps count common neighbours (resource
 allocation, up to degrees), three steps the paths of length three, and a weighted sum of all is personalised PageRank.
 
+Paths of three edges are also counted with 1 / sqrt(degree) for each of their two inner nodes. This weight lies between
+that of a walk and none, and ranks best on graphs with hubs.
+
 A step leaves a node only if every neighbour would receive at least its cut-off. A step thereby visits at most
 1 / cut-off edges however large the hubs are, and what is cut off is negligible beside what remains. `cutoffs` (3,) has
-those of the second, third and fourth step.
+those of the second, third and fourth step. A walk that starts at a node of more than the mean degree is divided among
+more edges: there the cut-offs are lower in proportion, so that a pair has about the same features from both ends. Over
+all starts that at most doubles the visits.
 """
 
 import numpy as np
 
 from glace.kernels.compile import BoolArray, FloatArray, IntArray, by_rows, compiled
 
-COMMON, TWO, THREE, FOUR = 0, 1, 2, 3
-"""Columns: Adamic-Adar (common neighbours, each counts 1 / log of its degree), and walks of 2, 3 and 4 steps."""
-COLUMNS = 4
+COMMON, TWO, THREE, FOUR, PATHS = 0, 1, 2, 3, 4
+"""Columns: Adamic-Adar (common neighbours, each counts 1 / log of its degree), walks of 2, 3 and 4 steps, and weighted
+paths of three edges."""
+COLUMNS = 5
+HALVES = 5
+"""A row beside those of the columns: paths of two edges, each counting 1 / sqrt of the degree in its middle."""
+STEPS = TWO, THREE, FOUR
 LANES = 16
 DECAY = 0.8
 """Probability that PageRank's walk goes on, for the order of candidates."""
@@ -49,7 +58,7 @@ def _walk(
     touched: IntArray,
     counts: IntArray,
 ) -> None:
-    """Add to landed[step, node], (4, n), what a walk from `start` brings; an edge {start, end} is not used.
+    """Add to landed[step, node], (6, n), what a walk from `start` brings; an edge {start, end} is not used.
 
     `touched` (4, n) lists the nodes with an entry, `counts` (4,) says how many; row 0 of `touched` is unused because
     Adamic-Adar has the nodes of two steps.
@@ -57,16 +66,18 @@ def _walk(
     counts[:] = 0
     joined = _count_edges(indptr, indices, start, end)
     degree = indptr[start + 1] - indptr[start] - joined
+    finer = min(1.0, len(indices) / ((len(indptr) - 1) * max(degree, 1)))
     for place in range(indptr[start], indptr[start + 1]):
         middle = indices[place]
         width = indptr[middle + 1] - indptr[middle]
         share = 1 / (degree * width)
-        if middle == end or share < cutoffs[0]:
+        if middle == end or share < finer * cutoffs[0]:
             continue
-        rarity = 1 / np.log(1.0 + width)
+        rarity, half = 1 / np.log(1.0 + width), 1 / np.sqrt(width)
         for other in range(indptr[middle], indptr[middle + 1]):
             _add(landed, touched, counts, TWO, indices[other], share)
             landed[COMMON, indices[other]] += rarity
+            landed[HALVES, indices[other]] += half
     for step in (THREE, FOUR):
         for number in range(counts[step - 1]):
             node = touched[step - 1, number]
@@ -76,30 +87,36 @@ def _walk(
             elif node == end:
                 width -= joined
             share = landed[step - 1, node] / max(width, 1)
-            if share < cutoffs[step - TWO]:
+            if share < finer * cutoffs[step - TWO]:
                 continue
+            half = landed[HALVES, node] / np.sqrt(max(width, 1))
             for place in range(indptr[node], indptr[node + 1]):
                 other = indices[place]
                 if not ((node == start and other == end) or (node == end and other == start)):
                     _add(landed, touched, counts, step, other, share)
+                    if step == THREE:
+                        landed[PATHS, other] += half
 
 
 @compiled
 def _clear(landed: FloatArray, touched: IntArray, counts: IntArray) -> None:
-    for step in range(TWO, COLUMNS):
+    for step in STEPS:
         for number in range(counts[step]):
             landed[step, touched[step, number]] = 0
     for number in range(counts[TWO]):
         landed[COMMON, touched[TWO, number]] = 0
+        landed[HALVES, touched[TWO, number]] = 0
+    for number in range(counts[THREE]):
+        landed[PATHS, touched[THREE, number]] = 0
 
 
 @compiled
 def _read(indptr: IntArray, start: int, end: int, joined: int, landed: FloatArray, values: FloatArray) -> None:
-    """Set values (4,) to the symmetric features of a pair after a walk from `start`; `joined` is 1 if it is an edge."""
+    """Set values (5,) to the symmetric features of a pair after a walk from `start`; `joined` is 1 if it is an edge."""
     source, target = indptr[start + 1] - indptr[start] - joined, indptr[end + 1] - indptr[end] - joined
     scale = np.sqrt(max(source, 1) / max(target, 1))
-    values[COMMON] = landed[COMMON, end]
-    for step in range(TWO, COLUMNS):
+    values[COMMON], values[PATHS] = landed[COMMON, end], landed[PATHS, end]
+    for step in STEPS:
         values[step] = scale * landed[step, end]
 
 
@@ -114,13 +131,13 @@ def pair_walks(
     begin: int = 0,
     end: int = 0,
 ) -> None:
-    """Set values (P, 4) to the features of walks from starts (P,) to ends (P,), without the edge of the pair.
+    """Set values (P, 5) to the features of walks from starts (P,) to ends (P,), without the edge of the pair.
 
     One walk serves all pairs that follow each other, have the same start and no edge.
     """
     nodes = len(indptr) - 1
-    landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
-    counts, walked = np.zeros(COLUMNS, np.int64), -1
+    landed, touched = np.zeros((COLUMNS + 1, nodes)), np.empty((FOUR + 1, nodes), np.int64)
+    counts, walked = np.zeros(FOUR + 1, np.int64), -1
     for row in range(begin, end):
         first, second = starts[row], ends[row]
         joined = _count_edges(indptr, indices, first, second)
@@ -197,8 +214,8 @@ def walk_candidates(
     the other side. Node i has the type types[i], and allowed[s, t] says whether an edge may lead from type s to type t.
     """
     nodes = len(indptr) - 1
-    landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
-    counts, marks = np.zeros(COLUMNS, np.int64), np.full(nodes, -1)
+    landed, touched = np.zeros((COLUMNS + 1, nodes)), np.empty((FOUR + 1, nodes), np.int64)
+    counts, marks = np.zeros(FOUR + 1, np.int64), np.full(nodes, -1)
     reached, order = np.empty(nodes, np.int64), np.empty(nodes)
     for row in range(begin, end):
         source = sources[row]
@@ -242,10 +259,10 @@ def walk_values(
     begin: int = 0,
     end: int = 0,
 ) -> None:
-    """Set values (S, K, 4) to the features of each source with its targets (S, K); targets of -1 are skipped."""
+    """Set values (S, K, 5) to the features of each source with its targets (S, K); targets of -1 are skipped."""
     nodes = len(indptr) - 1
-    landed, touched = np.zeros((COLUMNS, nodes)), np.empty((COLUMNS, nodes), np.int64)
-    counts = np.zeros(COLUMNS, np.int64)
+    landed, touched = np.zeros((COLUMNS + 1, nodes)), np.empty((FOUR + 1, nodes), np.int64)
+    counts = np.zeros(FOUR + 1, np.int64)
     for row in range(begin, end):
         _walk(indptr, indices, sources[row], -1, cutoffs, landed, touched, counts)
         for column in range(targets.shape[1]):
@@ -282,3 +299,34 @@ def row_products(
             for place in range(whole, len(query)):
                 sums[0] += query[place] * node[place]
             products[row, column] = sums.sum()
+
+
+@by_rows(lambda _indptr, _indices, _data, sources, *_: len(sources), least=16)
+def sparse_products(
+    indptr: IntArray,
+    indices: IntArray,
+    data: FloatArray,
+    sources: IntArray,
+    targets: IntArray,
+    products: FloatArray,
+    begin: int = 0,
+    end: int = 0,
+) -> None:
+    """Set products[i, j], (S, K), to the product of two rows of a CSR matrix, sources[i] and targets[i, j].
+
+    Targets of -1 are skipped. The indices of a row ascend.
+    """
+    for row in range(begin, end):
+        first, stop = indptr[sources[row]], indptr[sources[row] + 1]
+        for column in range(targets.shape[1]):
+            target = targets[row, column]
+            if target < 0:
+                continue
+            one, other, total = first, indptr[target], 0.0
+            while one < stop and other < indptr[target + 1]:
+                if indices[one] == indices[other]:
+                    total += data[one] * data[other]
+                step = indices[one] - indices[other]
+                one += int(step <= 0)
+                other += int(step >= 0)
+            products[row, column] = total

@@ -246,26 +246,33 @@ def _best_of_each(
 
 
 def reasons(embedding: Embedding, graph: Graph, pairs: Positions, dissimilarity: Values) -> Column:
-    """Return in words what speaks for each pair (P, 2): common neighbours, edges of both, likeness."""
-    around = graph.neighborhoods()
+    """Return in words what speaks for each pair (P, 2): common neighbours and words, likeness, edges of both."""
+    around, attributes = graph.neighborhoods(), graph.by_type()
+    words, word_names, ids = attributes.words(), attributes.word_names(), embedding.ids
+    uses = None if words is None else np.bincount(words.indices, minlength=words.shape[1])
     reference = _random_dissimilarities(embedding)
     found = []
     for (first, second), value in zip(pairs.tolist(), dissimilarity.tolist(), strict=True):
         ends = row_of(around, first), row_of(around, second)
         common = np.intersect1d(*ends)
-        # Neighbours with few edges say more.
+        # Neighbours with few edges say more, and so do rare words.
         common = common[np.argsort(nonzeros_per_row(around, common), kind="stable")]
-        parts = []
-        if len(common):
-            names = ", ".join(str(embedding.ids[each]) for each in common[:REASONS].tolist())
-            more = f" and {len(common) - REASONS:,} more" if len(common) > REASONS else ""
-            parts.append(f"common neighbours: {names}{more}")
+        parts = [_listed("common neighbours", [str(ids[each]) for each in common.tolist()])]
+        if words is not None and uses is not None:
+            shared = np.intersect1d(row_of(words, first), row_of(words, second))
+            shared = shared[np.argsort(uses[shared], kind="stable")]
+            parts.append(_listed("common words", [name for each in shared.tolist() if (name := word_names[each])]))
         share = float(np.mean(reference > value))
-        if share > 0.9:
-            parts.append(f"more alike than {100 * min(share, 0.999):.1f} % of random pairs")
+        parts.append(f"more alike than {100 * min(share, 0.999):.1f} % of random pairs" if share > 0.9 else "")
         parts.append(f"{len(ends[0]):,} and {len(ends[1]):,} edges")
-        found.append("; ".join(parts))
+        found.append("; ".join(part for part in parts if part))
     return np.array(found, dtype=object)
+
+
+def _listed(title: str, names: list[str]) -> str:
+    """Return the first names and how many more there are; "" if there are none."""
+    more = f" and {len(names) - REASONS:,} more" if len(names) > REASONS else ""
+    return f"{title}: {', '.join(names[:REASONS])}{more}" if names else ""
 
 
 def _random_dissimilarities(embedding: Embedding, count: int = 2000) -> Values:

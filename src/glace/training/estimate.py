@@ -94,9 +94,9 @@ def estimate(
         parts["temporary files"] = held.scratch * validated + (2 + FACTORS if links else 1) * sizes.gaussians
     else:
         parts["while edges are held out"] = held.holding_out * validated
-    edges = _bytes(graph.adjacency)
-    kept = edges if graph.mapped is None or edges <= LARGE else 0.0
-    file = sizes.weights + sizes.gaussians + kept
+    words = sum(_bytes(each.attributes) for each in graph.by_type().types if each.has_words)
+    kept = _bytes(graph.adjacency) + words
+    file = sizes.weights + sizes.gaussians + (kept if graph.mapped is None or kept <= LARGE else 0.0)
     return {**parts, "peak memory, about": LIBRARIES + peak, "model file": file}
 
 

@@ -46,7 +46,7 @@ from glace.queries.link_model import LinkModel, fit_link_model, matched_to, popu
 from glace.queries.pair_features import PairFeatures
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
-from glace.sparse import narrowed
+from glace.sparse import Matrix, matrix_arrays, narrowed
 from glace.storage.files import check_writable
 from glace.storage.mapped import scratch
 from glace.training.loop import DEFAULT_STEPS, MAX_VALIDATION_PAIRS, Checkpoints, Trainer, Validation, total_steps
@@ -414,15 +414,23 @@ def _schemas(graph: Graph, network: Network) -> tuple[NodeType, ...]:
 
 
 def _kept_graph(graph: Graph) -> Graph | None:
-    """Return the graph without attributes, in memory; None if it is on disk and its edges are too large."""
-    bare = graph.without_attributes()
+    """Return the edges and words of the graph, in memory; None if it is on disk and they are too large."""
+    types = [each.words_alone() for each in graph.by_type().types]
     if graph.mapped is None:
-        return bare
-    arrays = graph.adjacency.data, graph.adjacency.indices, graph.adjacency.indptr
-    if sum(array.nbytes for array in arrays) > LARGE:
+        return graph.with_types(types)
+    matrices = [graph.adjacency, *(each.attributes for each in types)]
+    if sum(array.nbytes for matrix in matrices for array in matrix_arrays(matrix)) > LARGE:
         return None
-    edges = sp.csr_array(tuple(np.array(array) for array in arrays), shape=graph.adjacency.shape)
-    return replace(bare, adjacency=narrowed(edges), mapped=None)
+    words = [
+        each if each.attributes is None else replace(each, attributes=_in_memory(each.attributes)) for each in types
+    ]
+    return replace(graph.with_types(words), adjacency=_in_memory(graph.adjacency), mapped=None)
+
+
+def _in_memory(matrix: Matrix) -> sp.csr_array:
+    """Return a copy of a mapped sparse matrix."""
+    indptr, indices, data = (np.array(array) for array in matrix_arrays(matrix))
+    return narrowed(sp.csr_array((data, indices, indptr), shape=matrix.shape))
 
 
 def _renumbered(pairs: HeldOut | None, positions: Positions | None) -> HeldOut | None:
