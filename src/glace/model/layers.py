@@ -127,7 +127,7 @@ class DenseInput(InputLayer):
 
     def forward(self, attributes: Matrix, rows: NodeIndex, base: Tensor | None = None) -> Tensor:
         """Return (R, hidden); see `InputLayer.forward`."""
-        return torch.addmm(self._addend(base), dense_rows(attributes, rows).to(self.weight.device), self.weight)
+        return product(self._addend(base), dense_rows(attributes, rows).to(self.weight.device), self.weight)
 
 
 class TorchSparseInput(InputLayer):
@@ -256,8 +256,26 @@ def sparse_inputs(network: nn.Module) -> Iterator[tuple[str, SparseInput | Torch
 
 def dense_rows(attributes: Matrix, rows: NodeIndex) -> Tensor:
     """Return the wanted rows as a dense (R, D) tensor."""
-    wanted: sp.csr_array = attributes[rows]
-    return torch.from_numpy(np.ascontiguousarray(wanted.toarray() if sp.issparse(wanted) else wanted))
+    # torch aligns memory for the matrix products that follow; numpy does not, and bits could differ.
+    wanted = torch.empty(len(rows), attributes.shape[1])
+    if isinstance(attributes, np.ndarray):
+        np.take(attributes, rows, axis=0, out=wanted.numpy(), mode="clip")  # the default mode copies once more
+    else:
+        attributes[rows].toarray(out=wanted.numpy())
+    return wanted
+
+
+def product(addend: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """Return addend + x W.
+
+    Where nodes are embedded, a row must have the same bits in every place of `x`. MKL does not give that if W has less
+    than 12 columns, so W is then padded with zeros.
+    """
+    columns = weight.shape[1]
+    if torch.is_grad_enabled() or columns >= NARROW:
+        return torch.addmm(addend, x, weight)
+    padding = (0, NARROW - columns)
+    return torch.addmm(functional.pad(addend, padding), x, functional.pad(weight, padding))[:, :columns]
 
 
 def xavier_uniform(width: int, hidden: int, generator: np.random.Generator, fan_in: int | None = None) -> Tensor:
@@ -267,6 +285,8 @@ def xavier_uniform(width: int, hidden: int, generator: np.random.Generator, fan_
     return torch.from_numpy((values * 2 - 1) * np.float32(bound)).clone()
 
 
+NARROW = 16
+"""Columns of a matrix below which a row's product depends on its address."""
 VARIANCE_FLOOR = 1e-2
 """Added to every variance. ELU + 1 comes arbitrarily close to 0, and between close and very narrow Gaussians the
 dot-product form of KL loses its digits in float32; see docs/concepts.md."""
@@ -282,7 +302,7 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (R, out)."""
-        return torch.addmm(self.bias, x, self.weight)
+        return product(self.bias, x, self.weight)
 
 
 class GaussianHead(nn.Module):
@@ -298,7 +318,7 @@ class GaussianHead(nn.Module):
 
     def raw(self, u: Tensor) -> Tensor:
         """Return (R, 2 dim): the means, and what variances are computed from."""
-        return torch.addmm(self.bias, u, self.weight)
+        return product(self.bias, u, self.weight)
 
     def gaussian(self, raw: Tensor) -> Gaussian:
         """Return the Gaussians of raw outputs."""

@@ -56,8 +56,9 @@ from glace.sparse import Matrix
 from glace.values import NONE, STANDARD
 
 Weights = Mapping[str, npt.NDArray[np.generic]]
-ENCODE_ROWS = 4096
-"""Rows encoded at a time when all nodes are embedded: bounds memory, and bits do not depend on the number of nodes."""
+ENCODE_ROWS = 1024
+"""Rows encoded at a time when nodes are embedded; the last block is padded to as many. Libraries for matrix products
+choose their code by the number of rows, so only blocks of one size give a node the same bits in every batch."""
 TRIAL_ROWS = 4
 """Rows that a user's module is tried on."""
 INITIAL_OFFSET = 4.0
@@ -226,11 +227,12 @@ class Network(nn.Module):
         return concatenated(own), concatenated([*own[:-1], by_role["context"]])
 
     def _block(self, inputs: NodeInputs, nodes: NodeIndex, mask: InputMask | None) -> dict[str, Gaussian]:
-        rows, every = inputs.rows(nodes, mask), np.arange(len(nodes))
+        rows, padded = inputs.rows(nodes, mask), np.zeros(ENCODE_ROWS, np.int64)
+        padded[: len(nodes)] = np.arange(len(nodes))
         if self.has_modes:
             self.eval()
         with torch.no_grad():
-            return {role: _as_numpy(self.encode(role, rows, every)) for role in roles(self.config)}
+            return {role: _as_numpy(self.encode(role, rows, padded)[: len(nodes)]) for role in roles(self.config)}
 
     def encode(self, role: str, inputs: InputRows, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians (R, dim) of the wanted input rows in a role."""
