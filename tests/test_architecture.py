@@ -38,6 +38,7 @@ MAY_IMPORT["training"] = MAY_IMPORT["fitted"] | {"fitted", "sampling"}
 MAY_IMPORT["estimators"] = MAY_IMPORT["training"] | {"training"}
 MAY_IMPORT["experiments"] = MAY_IMPORT["estimators"] | {"estimators", "datasets", "io"}
 MAY_IMPORT["server"] = BASE | {"storage", "fitted", "queries", "gaussian", "graph", "features"}
+MAY_IMPORT["spark"] = MAY_IMPORT["ray"] = BASE | {"features", "fitted"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = {"cli"}
 
@@ -52,6 +53,8 @@ HEAVY_AT_TOP = {
     "numba": {"kernels", "training", "experiments", "estimators"},
     "pandas": set(),
     "sentence_transformers": set(),
+    "pyspark": set(),
+    "ray": set(),
 }
 NEVER = {
     unit: {"torch"}

@@ -16,6 +16,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "glace.config.config": ("Identity", "Image", "MLP"),
     "glace.errors": ("FormatError", "GlaceError", "InputError", "TrainingDiverged"),
     "glace.estimators": ("GLACE", "LACE", "LINE", "PublishedGLACE"),
+    "glace.fitted.batches": ("embed_batches",),
     "glace.fitted.model": ("FittedModel", "load", "load_embedding"),
     "glace.gaussian.embedding": ("Embedding",),
     "glace.gaussian.embedding_file": ("write_embedding",),
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         TrainingDiverged as TrainingDiverged,
     )
     from glace.estimators import GLACE as GLACE, LACE as LACE, LINE as LINE, PublishedGLACE as PublishedGLACE
+    from glace.fitted.batches import embed_batches as embed_batches
     from glace.fitted.model import FittedModel as FittedModel, load as load, load_embedding as load_embedding
     from glace.gaussian.embedding import Embedding as Embedding
     from glace.gaussian.embedding_file import write_embedding as write_embedding

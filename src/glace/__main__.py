@@ -2,4 +2,5 @@
 
 from glace.cli.main import main
 
-main()
+if __name__ == "__main__":  # processes of `glace embed` import this module, too
+    main()

@@ -146,6 +146,15 @@ def _refuse_row(bad: npt.NDArray[np.bool_], where: RowLocator, wanted: str) -> N
         raise InputError(f"{where.row(int(np.flatnonzero(bad)[0]))}: expected {wanted}")
 
 
+def texts_of(table: pa.Table, where: RowLocator) -> list[str]:
+    """Return the texts of a table of ids and texts; a missing text is empty."""
+    name = text_column(table.column_names, where)
+    column = table.column(name)
+    if not (is_text(column.type) or pa.types.is_null(column.type)):
+        raise InputError(f"{where.name}: column {name!r} holds {column.type}, not text; give it as attributes")
+    return ["" if text is None else text for text in column.to_pylist()]
+
+
 def numbers_or_nan(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
     """Return the (n,) numbers of a column, NaN for missing ones; InputError for infinite ones."""
     _check_number(column, name, where)

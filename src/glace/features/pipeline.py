@@ -19,7 +19,18 @@ import scipy.sparse as sp
 
 from glace.errors import FormatError, InputError
 from glace.features.column_kinds import COLUMNS, Cells, Column, Number, Sentence, Text
-from glace.features.columns import CATEGORIES, Frame, RowLocator, arrow_table, dense_of, distinct, ids_of, ordered
+from glace.features.columns import (
+    CATEGORIES,
+    Frame,
+    RowLocator,
+    are_sparse_rows,
+    arrow_table,
+    dense_of,
+    distinct,
+    ids_of,
+    ordered,
+    sparse_rows_of,
+)
 from glace.features.text import TextVocabulary
 from glace.ids import NodeIds
 from glace.sparse import Matrix
@@ -46,6 +57,11 @@ class Count:
     first_unknown: str | None = None
     first_row: int | None = None
     """The row of the first unknown value, counted from 1."""
+
+    def __add__(self, other: "Count") -> "Count":
+        first = self if self.unknown else other
+        total = self.missing + other.missing, self.unknown + other.unknown
+        return Count(self.column, *total, first.first_unknown, first.first_row)
 
     def line(self) -> str | None:
         """Return one line for users; None if all values are known."""
@@ -265,35 +281,53 @@ class Rows(NamedTuple):
     counts: tuple[Count, ...] = ()
 
 
-def frame_rows(frame: Frame, names: Sequence[str] | None, pipeline: FeaturePipeline | None = None) -> Rows:
-    """Return the ids and attributes of the new nodes in a data frame.
+class NewColumns(NamedTuple):
+    """What a model knows about the columns of new nodes.
 
-    Parameters
-    ----------
-    frame
-        A pandas, polars or Arrow table. Its ids are the column `id` or, if the attributes have names, the only column
-        that is not an attribute; without such a column they are 0, 1, ...
-    names
-        Names of the attributes in the order of the training, if they are known.
-    pipeline
-        The pipeline of the training, if there was one; its columns are then looked up by name.
+    `width` is the number of attributes, which sparse rows do not state; `names` are theirs in the order of the
+    training, if they are known. With a `pipeline`, columns are looked up by its names.
+    """
+
+    width: int | None = None
+    names: Sequence[str] | None = None
+    pipeline: FeaturePipeline | None = None
+
+    def values(
+        self, table: pa.Table, key: str | None, where: RowLocator
+    ) -> tuple[Matrix | list[str], tuple[Count, ...]]:
+        """Return the attributes of a table's rows, or their texts if the pipeline is one text column, and the counts.
+
+        `key` is the name of the id column, if there is one.
+        """
+        if self.pipeline is not None and self.pipeline.suits(table.column_names):
+            chosen = self.pipeline.chosen(table, key, where)
+            if self.pipeline.vocabulary is not None:
+                return self.pipeline.texts(chosen, where), self.pipeline.counts(chosen)
+            return self.pipeline.mixed(chosen, where)
+        columns = [name for name in table.column_names if name not in (key, *CATEGORIES)]
+        if not columns:
+            raise InputError(f"{where.name}: no attribute columns; an id and numbers are needed")
+        if self.names is None and are_sparse_rows(table.schema, columns):
+            matrix = sparse_rows_of(table, where)
+            matrix.resize(table.num_rows, max(self.width or 0, matrix.shape[1]))
+            return matrix, ()
+        names = columns if self.names is None else list(self.names)
+        return dense_of(ordered(table, key, names, where), names, where), ()
+
+
+def frame_rows(frame: Frame, columns: NewColumns) -> Rows:
+    """Return the ids and attributes of the new nodes in a data frame: a pandas, polars or Arrow table.
+
+    Its ids are the column `id` or, if the attributes have names, the only column that is not an attribute; without such
+    a column they are 0, 1, ...
     """
     table, where = arrow_table(frame, "attributes"), RowLocator("attributes")
+    names, pipeline = columns.names, columns.pipeline
     if pipeline is not None and pipeline.suits(table.column_names):
-        return pipeline_rows(table, _key(table, [*pipeline.table_names, *pipeline.dropped]), pipeline, where)
+        names = [*pipeline.table_names, *pipeline.dropped]
     key = _key(table, names)
-    columns = [name for name in table.column_names if name not in (key, *CATEGORIES)] if names is None else list(names)
-    chosen = ordered(table, key, columns, where)
-    return Rows(_ids(chosen, key, where), dense_of(chosen, columns, where))
-
-
-def pipeline_rows(table: pa.Table, key: str | None, pipeline: FeaturePipeline, where: RowLocator) -> Rows:
-    """Return new nodes by a pipeline; if it has nothing but one text column, the texts themselves."""
-    chosen = pipeline.chosen(table, key, where)
-    ids = _ids(chosen, key, where)
-    if pipeline.vocabulary is not None:
-        return Rows(ids, pipeline.texts(chosen, where), pipeline.counts(chosen))
-    return Rows(ids, *pipeline.mixed(chosen, where))
+    ids = NodeIds.numbered(table.num_rows) if key is None else distinct(ids_of(table, key, where), where)
+    return Rows(ids, *columns.values(table, key, where))
 
 
 def _key(table: pa.Table, names: Sequence[str] | None) -> str | None:
@@ -302,7 +336,3 @@ def _key(table: pa.Table, names: Sequence[str] | None) -> str | None:
     if "id" in others:
         return "id"
     return others[0] if names is not None and len(others) == 1 else None
-
-
-def _ids(table: pa.Table, key: str | None, where: RowLocator) -> NodeIds:
-    return NodeIds.numbered(table.num_rows) if key is None else distinct(ids_of(table, key, where), where)

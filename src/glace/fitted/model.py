@@ -193,6 +193,31 @@ class FittedModel:
         InputError
             If the attributes do not match those of the training graph.
         """
+        return self.transform_with_novelty(attributes, ids, node_type, n_jobs)[0]
+
+    def transform_with_novelty(
+        self,
+        attributes: NewAttributes,
+        ids: Sequence[NodeId] | None = None,
+        node_type: str | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[Embedding, Novelty | None]:
+        """Compute the Gaussians of new nodes, and how unlike the training nodes they are.
+
+        A row has the same bits in every batch of rows, and with every number of threads.
+
+        Parameters
+        ----------
+        attributes, ids, node_type, n_jobs
+            As for `transform`.
+
+        Returns
+        -------
+        embedding : Embedding
+            The result of `transform`.
+        novelty : Novelty or None
+            The result of `novelty`; None if no nodes of the training graph have attributes.
+        """
         from glace.model.network import using_threads
 
         new = new_nodes(attributes, self.node_types, node_type)
@@ -202,7 +227,7 @@ class FittedModel:
         with using_threads(self._threads(n_jobs), self.config.model.has_layers()):
             own, context = embed_all(self.network, new.inputs(self.network), np.empty)
             novelty = self._novelty(new, own) if self.has_novelty else None
-        return replace(
+        embedding = replace(
             self.embedding,
             ids=names,
             mean=own.mean,
@@ -211,6 +236,7 @@ class FittedModel:
             certainty=self.certainty_model.certainty(own, attribute_evidence(new.attributes)),
             novel=None if novelty is None else novelty.is_high(),
         )
+        return embedding, novelty
 
     def _novelty(self, new: NewNodes, own: Gaussian) -> Novelty:
         """Return the novelty of new nodes with these Gaussians; 1 for a type that no training node has."""
@@ -243,16 +269,13 @@ class FittedModel:
         Novelty
             The fraction of unseen attributes and the novelty rank of each node.
         """
-        from glace.model.network import using_threads
-
         code, schema = find_type(self.node_types, node_type)
         check_has_attributes(schema)
-        new = new_nodes(attributes, self.node_types, node_type)
         if self.novelty_models[code] is None:
             raise InputError(f"no training node is of type {schema.name!r}, so the novelty of new ones is unknown")
-        with using_threads(self._threads(n_jobs), self.config.model.has_layers()):
-            own, _ = embed_all(self.network, new.inputs(self.network), np.empty)
-            return self._novelty(new, own)
+        novelty = self.transform_with_novelty(attributes, None, node_type, n_jobs)[1]
+        assert novelty is not None, "a type has a novelty model"
+        return novelty
 
     def neighbors(
         self,

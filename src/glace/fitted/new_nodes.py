@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.features.columns import Frame
-from glace.features.pipeline import frame_rows
+from glace.features.pipeline import NewColumns, frame_rows
 from glace.graph.graph import NodeAttributes, NodeType
 from glace.ids import NodeIds
 from glace.sparse import Matrix, checked_matrix
@@ -55,7 +55,7 @@ def new_nodes(attributes: NewAttributes, node_types: NodeTypes, node_type: str |
     code, schema = find_type(node_types, node_type)
     ids = None
     if hasattr(attributes, "__arrow_c_stream__"):
-        ids, attributes, _ = frame_rows(attributes, schema.feature_names, schema.pipeline)
+        ids, attributes, _ = frame_rows(attributes, new_columns(schema))
     matrix, unseen = _matrix(attributes, schema), _unseen_words(attributes, schema)
     count = matrix.shape[0]
     types = tuple(
@@ -76,6 +76,11 @@ def find_type(node_types: NodeTypes, name: str | None) -> tuple[int, NodeType]:
         known = "its nodes have no types" if names == [""] else f"its types are {', '.join(names)}"
         raise InputError(f"the model has no node type {wanted!r} with attributes of its own; {known}")
     return names.index(wanted), node_types[names.index(wanted)]
+
+
+def new_columns(schema: NodeType) -> NewColumns:
+    """Return what is known about the columns of new nodes of a type."""
+    return NewColumns(schema.width, schema.feature_names, schema.pipeline)
 
 
 def check_has_attributes(schema: NodeType) -> None:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from glace.errors import InputError
-from glace.features.columns import ordered, parses
-from glace.features.pipeline import FeaturePipeline, Rows, pipeline_rows
+from glace.features.columns import distinct, ids_of, parses, texts_of
+from glace.features.pipeline import FeaturePipeline, NewColumns, Rows
 from glace.graph.graph import Graph
 from glace.ids import NodeIds
 from glace.io.folder import is_folder, read_folder
@@ -32,13 +32,11 @@ from glace.io.tables import (
     NodeTable,
     NodeTables,
     Pipelines,
-    attribute_table,
     check_policy,
     edge_table,
     join,
     node_table,
     tables_by_type,
-    text_rows,
 )
 
 FilePath: TypeAlias = str | Path
@@ -182,24 +180,17 @@ def read_rows(
 ) -> Rows:
     """Read the rows of new nodes from a table of "attributes" or "texts", the way `read_tables` reads them.
 
-    `width` is the number of attributes, which sparse rows do not state. Columns with names are brought into the order
-    of `names`, the feature names of the model, and must be exactly these; with a `pipeline`, they are its columns.
+    What the model knows about their columns is as for `NewColumns`; a file without column names has them in order.
     """
     text_columns = NodeSource(path, role, pipeline=pipeline).text_columns()
     (file,) = with_common_ids([read_table(path, role, header, text_columns)])
+    (key,), where = file.ids, file.where
+    ids = distinct(ids_of(file.table, key, where), where)
     if role == "texts":
-        return Rows(*text_rows(file.table, file.where))
+        return Rows(ids, texts_of(file.table, where))
     if pipeline is not None and pipeline.vocabulary is None:
         _check_named(file)
-    if pipeline is not None and pipeline.suits(file.table.column_names):
-        return pipeline_rows(file.table, file.ids[0], pipeline, file.where)
-    table = file.table if names is None or not file.named else ordered(file.table, file.ids[0], names, file.where)
-    nodes = attribute_table(table, file.where)
-    if nodes.attributes is None:
-        raise InputError(f"{file.where.name}: no attribute columns; an id and numbers are needed")
-    if not isinstance(nodes.attributes, np.ndarray) and nodes.feature_names is None and width is not None:
-        nodes.attributes.resize(len(nodes.ids), max(width, nodes.attributes.shape[1]))
-    return Rows(nodes.ids, nodes.attributes)
+    return Rows(ids, *NewColumns(width, names if file.named else None, pipeline).values(file.table, key, where))
 
 
 def read_pairs(path: FilePath, ids: NodeIds, *, header: bool = True) -> npt.NDArray[np.int64]:

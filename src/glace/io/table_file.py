@@ -349,6 +349,22 @@ def with_ids_only(file: TableFile, ids: pa.Array) -> TableFile:
     return replace(file, table=pa.table(columns))
 
 
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files of a folder in the order of their names, without hidden ones; raise if there are none."""
+    found = sorted(path for path in folder.glob("*.parquet") if not path.name.startswith((".", "_")) and path.is_file())
+    if not found:
+        raise InputError(f"{folder} is a folder without Parquet files; their names must end in .parquet")
+    return found
+
+
+def parquet_rows(path: Path) -> int:
+    """The number of rows that a Parquet file states."""
+    try:
+        return int(pa.parquet.read_metadata(existing(path, "a Parquet file")).num_rows)
+    except (pa.ArrowException, OSError) as problem:
+        raise InputError(f"{path.name} cannot be read as Parquet: {one_line(problem)}") from problem
+
+
 def _opened(path: str | Path, role: str, header: bool) -> tuple[Path, str, TextFile | None]:
     """The path, its ending, and a reader if it is a text file."""
     ending = ending_of(Path(path), (*TABLES, *SVMLIGHT) if role == "attributes" else TABLES)

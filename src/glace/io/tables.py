@@ -22,10 +22,9 @@ from glace.features.columns import (
     edge_columns,
     id_column,
     ids_of,
-    is_text,
     label_and_type,
     sparse_rows_of,
-    text_column,
+    texts_of,
     weights_of,
 )
 from glace.features.pipeline import FeaturePipeline, Kinds, distinct_columns
@@ -326,23 +325,14 @@ def attribute_table(
 
 def text_table(table: pa.Table, where: RowLocator) -> NodeTable:
     """The nodes of an Arrow table of texts; a missing text is empty."""
-    ids, texts = text_rows(table, where)
+    key = id_column(table.column_names, where)
+    ids, texts = distinct(ids_of(table, key, where), where), texts_of(table, where)
     try:
         vocabulary = TextVocabulary.learn(texts)
     except InputError as problem:
         raise InputError(f"{where.name}: {problem}") from problem
-    categories = label_and_type(table, id_column(table.column_names, where))
+    categories = label_and_type(table, key)
     return NodeTable(ids, where, vocabulary.attributes(texts), *categories, FeaturePipeline.of_texts(vocabulary))
-
-
-def text_rows(table: pa.Table, where: RowLocator) -> tuple[NodeIds, list[str]]:
-    """The ids and texts of an Arrow table."""
-    key, name = id_column(table.column_names, where), text_column(table.column_names, where)
-    ids = distinct(ids_of(table, key, where), where)
-    column = table.column(name)
-    if not (is_text(column.type) or pa.types.is_null(column.type)):
-        raise InputError(f"{where.name}: column {name!r} holds {column.type}, not text; give it as attributes")
-    return ids, ["" if text is None else text for text in column.to_pylist()]
 
 
 def join(
