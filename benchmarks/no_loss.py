@@ -23,7 +23,8 @@ from glace.fitted.state import embed_all
 from glace.gaussian.embedding import Embedding
 from glace.model.network import using_threads
 from glace.rng import Streams
-from glace.training.loop import BETAS, Optimizer, Trainer
+from glace.training.loop import Trainer
+from glace.training.optimizer import BETAS, Optimizer
 from glace.training.train import INITIAL, training_task
 
 PATHS = ("plain", "fast")

@@ -11,7 +11,8 @@ from glace.model.inputs import NodeInputs
 from glace.model.layers import SparseInput, SparseRowGradient, sparse_inputs
 from glace.model.network import Branch, EdgeBatch, Network, branch_loss
 from glace.sampling.edges import EdgeSampler
-from glace.training.loop import Optimizer, Trainer, input_mask
+from glace.training.loop import Trainer, input_mask
+from glace.training.optimizer import Optimizer
 from glace.training.train import initial_options, training_task
 
 STAGES = ("draw", "input rows", "sparse forward", "dense forward", "dense backward", "optimizer")

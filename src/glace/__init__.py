@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 # wait for torch. Type checkers read the same names below.
 _PUBLIC: dict[str, tuple[str, ...]] = {
     "glace.config.config": ("Identity", "Image", "MLP"),
-    "glace.errors": ("FormatError", "GlaceError", "InputError", "TrainingDiverged"),
+    "glace.errors": ("DistributedError", "FormatError", "GlaceError", "InputError", "TrainingDiverged"),
     "glace.estimators": ("GLACE", "LACE", "LINE", "PublishedGLACE"),
     "glace.fitted.batches": ("embed_batches",),
     "glace.fitted.model": ("FittedModel", "load", "load_embedding"),
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from glace import datasets as datasets
     from glace.config.config import MLP as MLP, Identity as Identity, Image as Image
     from glace.errors import (
+        DistributedError as DistributedError,
         FormatError as FormatError,
         GlaceError as GlaceError,
         InputError as InputError,

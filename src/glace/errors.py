@@ -68,6 +68,18 @@ class TooLarge(InputError):
     """The data does not fit into memory."""
 
 
+class DistributedError(InputError):
+    """The processes of a distributed run cannot go on together: one is lost or stopped, or never came.
+
+    Parameters
+    ----------
+    message : str
+        Which rank this is, what happened and what to do.
+    option, hint
+        As those of `InputError`.
+    """
+
+
 class FormatError(GlaceError, ValueError):
     """A file is damaged, has another format, or has a version that this package does not read."""
 

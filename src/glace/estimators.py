@@ -136,6 +136,9 @@ class GLACE(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     random_state: int = RunConfig.random_state
     n_jobs: int = RunConfig.n_jobs
     device: str = RunConfig.device
+    sync: str = RunConfig.sync
+    sync_every: int = RunConfig.sync_every
+    rank_timeout: float = RunConfig.rank_timeout
 
     method: ClassVar[str] = "glace"
 

@@ -44,9 +44,9 @@ def telling_gaussians(monkeypatch):
     those of its neighbours. Neighbours are far apart, so that the Gaussians alone do not rank their edges first.
     """
 
-    def planted(network, inputs, allocate):
+    def planted(network, inputs, allocate, each=map):
         if not hasattr(inputs, "graph"):
-            return embed_all(network, inputs, allocate)
+            return embed_all(network, inputs, allocate, each)
         own = np.random.default_rng(5).normal(size=(NODES, 64))
         mean = (own - inputs.graph.adjacency @ own).astype(np.float32) / 10
         return Gaussian(mean, np.ones_like(mean)), None

@@ -21,8 +21,11 @@ from glace.errors import InputError
 from glace.options import limits_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from glace.fitted.model import FittedModel
     from glace.graph.graph import Graph
+    from glace.training.distributed import Ranks
 
 
 LOW_AUC = 0.6
@@ -51,8 +54,9 @@ def fit(
     from glace.config.config import METHODS
     from glace.fitted.model import check_model_name
 
-    screen, given, checkpoint = Screen(quiet), options | named_options(option), Path(f"{output}.checkpoint")
-    check_outputs(output, json, inputs=source.files())
+    screen, given, checkpoint = Screen(quiet or not _is_first()), options | named_options(option), _checkpoint(output)
+    if _is_first():
+        check_outputs(output, json, inputs=source.files())
     if method not in METHODS:
         if resume or estimate:
             known = ", ".join(METHODS)
@@ -67,19 +71,52 @@ def fit(
     check_model_name(output)
     if not checkpoint_seconds >= 0:
         raise InputError(f"must be a number of at least 0, not {checkpoint_seconds}", option="checkpoint_seconds")
-    found = source.load()
-    screen.graph(found)
     if estimate:
+        found = source.load()
+        screen.graph(found)
         _estimate(config, method, found, screen, json)
         return
-    model = _train(config, method, found, checkpoint, resume, checkpoint_seconds, screen)
-    model.save(output)
-    checkpoint.unlink(missing_ok=True)
-    values = {"nodes": found.num_nodes, "edges": found.num_edges, **_result(model)}
-    _show(model, values, screen, "peak memory, mapped pages included" if found.mapped else "peak memory")
+    with _ranks(config) as ranks:
+        with ranks.together():
+            found = source.load()
+        screen.graph(found)
+        model = _train(config, method, found, checkpoint, resume, checkpoint_seconds, screen)
+        with ranks.together():
+            if ranks.is_first:
+                model.save(output)
+                checkpoint.unlink(missing_ok=True)
+                _report(model, source, found, output, screen, json)
+
+
+def _is_first() -> bool:
+    """Whether this process is the only one of its run, or the first, which alone prints and writes."""
+    import os
+
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _ranks(config: Config) -> "AbstractContextManager[Ranks]":
+    import os
+
+    # Otherwise torch prints lines of its own beside ours.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+    from glace.training.distributed import joined
+
+    return joined(config.run)
+
+
+def _checkpoint(output: Path) -> Path:
+    return Path(f"{output}.checkpoint")
+
+
+def _report(
+    model: "FittedModel", source: GraphSource, graph: "Graph", output: Path, screen: Screen, json: Path | None
+) -> None:
+    values = {"nodes": graph.num_nodes, "edges": graph.num_edges, **_result(model)}
+    _show(model, values, screen, "peak memory, mapped pages included" if graph.mapped else "peak memory")
     screen.wrote(output)
     facts = {"dataset": source.name, "method": model.method, "options": model.config.to_dict()}
-    write_record(json, "fit", values, found, **facts)
+    write_record(json, "fit", values, graph, **facts)
 
 
 def _fit_other_method(
@@ -112,9 +149,10 @@ def _train(
     from functools import partial
 
     from glace.kernels.compile import on_compilation
+    from glace.training.distributed import restarted
     from glace.training.train import train
 
-    if checkpoint.exists() and resume:
+    if checkpoint.exists() and (resume or restarted()):
         screen.say(f"continuing from {checkpoint}")
     elif checkpoint.exists():
         screen.say(f"starting from the beginning and replacing {checkpoint}; use --resume to continue from it")

@@ -26,7 +26,7 @@ from glace.cli.reproduce import report, reproduce
 from glace.cli.score import score
 from glace.cli.serve import explore, serve
 from glace.cli.update import update
-from glace.errors import GlaceError, InputError, TooLarge, TrainingDiverged
+from glace.errors import DistributedError, GlaceError, InputError, TooLarge, TrainingDiverged
 
 # One line per paragraph, because typer keeps all line breaks of a help text.
 HELP = (
@@ -35,7 +35,7 @@ HELP = (
     "written by `glace convert`, or a table of edges (.csv, .tsv, .parquet). For attributes or texts in another table, "
     "use --edges with --attributes or --texts.\n\n"
     "Exit codes: 0 success, 1 a bug in glace, 2 bad input or usage, 3 training diverged, 4 out of memory, "
-    "130 interrupted."
+    "5 another process of a distributed run is lost, 130 interrupted."
 )
 
 app = typer.Typer(name="glace", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -104,6 +104,8 @@ def run(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="glace", standalone_mode=False)
     except TrainingDiverged as problem:
         return _say(problem, 3)
+    except DistributedError as problem:
+        return _say(_text(problem), 5)
     except (TooLarge, MemoryError) as problem:
         return _say(_text(problem) or "out of memory", 4)
     except GlaceError as problem:

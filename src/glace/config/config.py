@@ -479,6 +479,21 @@ class RunConfig(Configuration):
         "Device to train on; on the CPU, compiled kernels replace the operations that torch is slow at.",
         choices=("cpu", "cuda", "mps"),
     )
+    sync: str = option(
+        "auto",
+        "What the processes of a distributed run exchange. `members`: each trains other members of the ensemble, and "
+        "only scores are exchanged. `weights`: weights are averaged every `sync_every` steps. `gradients`: gradients "
+        "are averaged in every step. `auto`: members if there are enough of them, otherwise weights.",
+        choices=("auto", "members", "weights", "gradients"),
+    )
+    sync_every: int = option(
+        50,
+        "Steps of each process of a distributed run between two meetings, at which weights are averaged.",
+        at_least=1,
+    )
+    rank_timeout: float = option(
+        60.0, "Seconds after which a process of a distributed run that does not answer counts as lost.", above=0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

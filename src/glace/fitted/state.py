@@ -3,9 +3,9 @@
 Nothing here imports torch before a network is needed, so that questions about known nodes do without it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 OptionValue = float | int | str | bool | None
+EachBlock = Callable[[Callable[[slice], Arrays], Iterable[slice]], Iterable[Arrays]]
+"""Calls a function for each block of rows and returns all results in order, as `map` does."""
 
 
 @dataclass(frozen=True)
@@ -216,27 +218,37 @@ def graph_inputs(network: "Network", graph: Graph) -> "NodeInputs":
     return network.inputs(types.features(), adjacency, types.locate)
 
 
-def embed_all(network: "Network", inputs: "NodeInputs", allocate: Allocator) -> tuple[Gaussian, Gaussian | None]:
+def embed_all(
+    network: "Network", inputs: "NodeInputs", allocate: Allocator, each: "EachBlock" = map
+) -> tuple[Gaussian, Gaussian | None]:
     """Return the Gaussians of all nodes and, for second-order proximity, their contexts.
 
     The results are written block by block into arrays that `allocate` creates. A block has as many rows as
-    `Network.embed` encodes at a time, so the bits do not depend on the number of blocks.
+    `Network.embed` encodes at a time, so the bits do not depend on the number of blocks. `each` computes all blocks,
+    in order, like `map`.
     """
     from glace.model.network import ENCODE_ROWS
 
-    results: list[Any] = []
-    for rows in blocks(len(inputs), ENCODE_ROWS):
-        own, context = network.embed(inputs, np.arange(rows.start, rows.stop))
-        matrices = [matrix for each in (own, context) if each for matrix in (each.mean, each.variance)]
+    parts, results = list(blocks(len(inputs), ENCODE_ROWS)), Arrays()
+    for rows, matrices in zip(parts, each(partial(_embedded, network, inputs), parts), strict=True):
         if not results:
-            results = [
-                None if matrix is None else allocate((len(inputs), matrix.shape[1]), matrix.dtype)
-                for matrix in matrices
-            ]
-        for matrix, result in zip(matrices, results, strict=True):
-            if matrix is not None:
-                result[rows] = matrix
-    return Gaussian(*results[:2]), Gaussian(*results[2:]) if len(results) > 2 else None
+            results = {
+                name: allocate((len(inputs), matrix.shape[1]), matrix.dtype) for name, matrix in matrices.items()
+            }
+        for name, matrix in matrices.items():
+            results[name][rows] = matrix
+    own = Gaussian(results["mean"], results.get("variance"))
+    has_context = "context_mean" in results
+    return own, Gaussian(results["context_mean"], results.get("context_variance")) if has_context else None
+
+
+def _embedded(network: "Network", inputs: "NodeInputs", rows: slice) -> Arrays:
+    """Return the Gaussians of some nodes as arrays by name."""
+    own, context = network.embed(inputs, np.arange(rows.start, rows.stop))
+    found = {"mean": own.mean, "variance": own.variance}
+    if context is not None:
+        found |= {"context_mean": context.mean, "context_variance": context.variance}
+    return {name: array for name, array in found.items() if array is not None}
 
 
 def standardized(network: "Network", code: int, attributes: Matrix) -> Matrix:

@@ -158,7 +158,7 @@ class SparseInput(InputLayer):
     """
 
     trained_by_autograd = False
-    pending: tuple[sp.csr_array, NodeIndex, Tensor] | None = None
+    pending: "tuple[sp.csr_array, NodeIndex, Tensor] | SparseRowGradient | None" = None
 
     @cached_property
     def _slots(self) -> NodeIndex:
@@ -177,8 +177,10 @@ class SparseInput(InputLayer):
     def touched(self) -> "SparseRowGradient":
         """Return the gradient of the rows of `weight` that the last backward pass touched, and forget it."""
         assert self.pending is not None, "a backward pass comes first"
-        matrix, rows, upstream = self.pending
-        self.pending = None
+        pending, self.pending = self.pending, None
+        if isinstance(pending, SparseRowGradient):
+            return pending
+        matrix, rows, upstream = pending
         whole = matrix.transposed if isinstance(matrix, SparseRows) and len(rows) == matrix.shape[0] else None
         entries = whole or sparse_layer.by_column(csr_arrays(matrix), rows, self._slots)
         return SparseRowGradient(*entries, upstream.numpy())
@@ -195,6 +197,12 @@ class SparseRowGradient(NamedTuple):
     batch_row: IntArray
     value: npt.NDArray[np.floating]
     upstream: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, rows: IntArray, gradient: npt.NDArray[np.float32]) -> "SparseRowGradient":
+        """Wrap the (C, hidden) gradient of some rows."""
+        start = np.arange(len(rows) + 1)
+        return cls(rows, start, start[:-1].astype(np.int32), np.ones(len(rows), np.float32), gradient)
 
     def gradient(self) -> npt.NDArray[np.float32]:
         """Return the (C, hidden) gradient; training never materializes it, its kernels compute it row by row."""

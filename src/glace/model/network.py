@@ -213,30 +213,41 @@ class Network(nn.Module):
                 check_module(each.module, self.scaled(code, matrix[:TRIAL_ROWS]), self.config.hidden, each.title())
 
     def embed(
-        self, inputs: NodeInputs, nodes: NodeIndex, mask: InputMask | None = None
+        self,
+        inputs: NodeInputs,
+        nodes: NodeIndex,
+        mask: InputMask | None = None,
+        branches: Sequence[Branch] | None = None,
     ) -> tuple[Gaussian, Gaussian | None]:
         """Return the NumPy Gaussians (R, proximities * dim) of nodes, and their context for second-order proximity.
 
-        The Gaussians of several proximities are concatenated; first order is its own context.
+        The Gaussians of several proximities are concatenated; first order is its own context. With `branches`, they
+        have only the dimensions of these.
         """
-        blocks = [self._block(inputs, nodes[at : at + ENCODE_ROWS], mask) for at in range(0, len(nodes), ENCODE_ROWS)]
+        parts = [nodes[at : at + ENCODE_ROWS] for at in range(0, len(nodes), ENCODE_ROWS)]
+        blocks = [self._block(inputs, part, mask, branches) for part in parts]
         by_role = {role: concatenated([block[role] for block in blocks], axis=0) for role in roles(self.config)}
         own = [by_role[proximity] for proximity in self.proximities]
         if "second" not in self.proximities:
             return concatenated(own), None
         return concatenated(own), concatenated([*own[:-1], by_role["context"]])
 
-    def _block(self, inputs: NodeInputs, nodes: NodeIndex, mask: InputMask | None) -> dict[str, Gaussian]:
+    def _block(
+        self, inputs: NodeInputs, nodes: NodeIndex, mask: InputMask | None, branches: Sequence[Branch] | None
+    ) -> dict[str, Gaussian]:
         rows, padded = inputs.rows(nodes, mask), np.zeros(ENCODE_ROWS, np.int64)
         padded[: len(nodes)] = np.arange(len(nodes))
         if self.has_modes:
             self.eval()
         with torch.no_grad():
-            return {role: _as_numpy(self.encode(role, rows, padded)[: len(nodes)]) for role in roles(self.config)}
+            found = {role: self.encode(role, rows, padded, branches) for role in roles(self.config)}
+            return {role: _as_numpy(gaussian[: len(nodes)]) for role, gaussian in found.items()}
 
-    def encode(self, role: str, inputs: InputRows, rows: NodeIndex) -> Gaussian:
-        """Return the Gaussians (R, dim) of the wanted input rows in a role."""
-        return concatenated([branch.encoder(role)(inputs, rows) for branch in self.each_branch()])
+    def encode(
+        self, role: str, inputs: InputRows, rows: NodeIndex, branches: Sequence[Branch] | None = None
+    ) -> Gaussian:
+        """Return the Gaussians (R, dim) of the wanted input rows in a role, of all or of some branches."""
+        return concatenated([branch.encoder(role)(inputs, rows) for branch in branches or self.each_branch()])
 
     def offset(self) -> float:
         """Return b of the concatenated dissimilarity: the logits b - d of proximities and ensemble members add up."""

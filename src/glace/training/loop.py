@@ -2,15 +2,11 @@
 
 The branches of a network share no weights: a step trains them side by side, each in one thread, while another thread
 prepares the next batch. Threads wait for each other once per step, asleep, so that a busy machine does no harm.
-
-Dense weights change by Adam; rows of a sparse input layer only in the steps whose batch touches them: by lazy Adam,
-or by a row-wise RMSprop, which divides the gradient of a row by the running size of that row's gradients. It keeps one
-number per row where Adam keeps two per weight, and a step moves a third of the bytes.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -21,188 +17,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from glace.config.config import TrainingConfig
 from glace.errors import InputError, TrainingDiverged
 from glace.fitted.state import History, Listener, Progress, ValidationPoint
 from glace.gaussian.dissimilarity import roles
 from glace.graph.split import HeldOut
-from glace.kernels import sparse_layer
 from glace.kernels.compile import threads
-from glace.kernels.sparse_layer import SMALL
 from glace.metrics import link_scores
 from glace.model.inputs import InputMask, InputRows, NodeIndex, NodeInputs
-from glace.model.layers import SparseInput, TorchSparseInput, sparse_inputs
 from glace.model.network import ENCODE_ROWS, Branch, EdgeBatch, Network, Penalty, branch_loss
 from glace.sampling.edges import Batch, EdgeSampler
 from glace.storage import container
 from glace.storage.container import Arrays
-
-BETAS = (0.9, 0.999)
-
-
-class RowOptimizer:
-    """Updates the rows of one layer that the last backward pass touched.
-
-    `moments` by name are everything that the next steps depend on.
-    """
-
-    moments: dict[str, Tensor]
-
-    def step(self, number: int, learning_rate: float, /) -> None:
-        """Take step `number`, counted from 1."""
-        raise NotImplementedError
-
-
-class RowwiseRMSprop(RowOptimizer):
-    """Divides the gradient of a row by the running root mean square of the row's gradients; rows count their steps."""
-
-    def __init__(self, layer: SparseInput) -> None:
-        self.layer, rows = layer, len(layer.weight)
-        self.moments = {
-            "squares": torch.zeros(rows, dtype=torch.float64),
-            "touches": torch.zeros(rows, dtype=torch.int64),
-        }
-
-    def step(self, _number: int, learning_rate: float) -> None:
-        """Update the touched rows by a compiled kernel."""
-        weight, squares, touches = (each.numpy() for each in (self.layer.weight, *self.moments.values()))
-        sparse_layer.rmsprop_rows(*self.layer.touched(), weight, squares, touches, learning_rate, BETAS[1])
-
-
-class LazyAdam(RowOptimizer):
-    """Adam that updates the moments of a row only when a batch touches it."""
-
-    def __init__(self, layer: SparseInput) -> None:
-        self.layer = layer
-        self.moments = {name: torch.zeros_like(layer.weight) for name in ("first", "second")}
-
-    def step(self, number: int, learning_rate: float) -> None:
-        """Update the touched rows by a compiled kernel."""
-        rate = np.float32(learning_rate / (1 - BETAS[0] ** number))
-        damping = np.float32((1 - BETAS[1] ** number) ** 0.5)
-        weight, first, second = (each.numpy() for each in (self.layer.weight, *self.moments.values()))
-        betas = np.array(BETAS, dtype=np.float32)
-        sparse_layer.adam_rows(*self.layer.touched(), weight, first, second, rate, damping, betas)
-
-
-class TorchRowwiseRMSprop(RowOptimizer):
-    """`RowwiseRMSprop` in torch, for any device."""
-
-    def __init__(self, layer: TorchSparseInput) -> None:
-        self.weight = layer.weight
-        self.moments = {name: torch.zeros_like(self.weight[:, 0]) for name in ("squares", "touches")}
-
-    @torch.no_grad()
-    def step(self, _number: int, learning_rate: float) -> None:
-        """Update the touched rows."""
-        rows, gradient = touched_rows(self.weight)
-        squares, touches = self.moments.values()
-        touches[rows] += 1
-        squares[rows] = BETAS[1] * squares[rows] + (1 - BETAS[1]) * gradient.square().mean(1)
-        size = (squares[rows] / (1 - BETAS[1] ** touches[rows])).sqrt()
-        self.weight.index_add_(0, rows, -learning_rate * gradient / (size + SMALL)[:, None])
-
-
-class TorchLazyAdam(RowOptimizer):
-    """`LazyAdam` in torch, for any device."""
-
-    def __init__(self, layer: TorchSparseInput) -> None:
-        self.weight = layer.weight
-        self.moments = {name: torch.zeros_like(self.weight) for name in ("first", "second")}
-
-    @torch.no_grad()
-    def step(self, number: int, learning_rate: float) -> None:
-        """Update the touched rows."""
-        rows, gradient = touched_rows(self.weight)
-        first, second = self.moments.values()
-        first[rows] = BETAS[0] * first[rows] + (1 - BETAS[0]) * gradient
-        second[rows] = BETAS[1] * second[rows] + (1 - BETAS[1]) * gradient.square()
-        size = (second[rows] / (1 - BETAS[1] ** number)).sqrt()
-        rate = learning_rate / (1 - BETAS[0] ** number)
-        self.weight.index_add_(0, rows, -rate * first[rows] / (size + SMALL))
-
-
-def touched_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows of a weight with a gradient, each once, and their gradients."""
-    assert weight.grad is not None, "a backward pass comes first"
-    gradient = weight.grad.coalesce()
-    return gradient.indices()[0], gradient.values()
-
-
-def row_optimizer(layer: SparseInput | TorchSparseInput, rmsprop: bool) -> RowOptimizer:
-    """Return the optimizer of a layer's rows: row-wise RMSprop if wanted, unless each row belongs to one node.
-
-    A row that belongs to one node sees few edges per step and needs Adam's momentum: with it the AUC of LINE on Cora-ML
-    is 95.2, without 93.3. A row of an attribute does as well without.
-    """
-    rmsprop = rmsprop and not layer.one_hot
-    if isinstance(layer, TorchSparseInput):
-        return TorchRowwiseRMSprop(layer) if rmsprop else TorchLazyAdam(layer)
-    return RowwiseRMSprop(layer) if rmsprop else LazyAdam(layer)
-
-
-class Adam:
-    """Adam for dense weights.
-
-    torch's own takes two seconds to import, because it brings a compiler along.
-    """
-
-    def __init__(self, weights: dict[str, nn.Parameter]) -> None:
-        self.weights = weights
-        self.moments = {
-            f"{name}/{moment}": torch.zeros_like(weight)
-            for name, weight in weights.items()
-            for moment in ("first", "second")
-        }
-
-    @torch.no_grad()
-    def step(self, number: int, learning_rate: float) -> None:
-        """Take step `number`, counted from 1; weights that the last backward pass did not reach stay."""
-        rate, damping = learning_rate / (1 - BETAS[0] ** number), (1 - BETAS[1] ** number) ** 0.5
-        for name, weight in self.weights.items():
-            if weight.grad is None:
-                continue
-            first, second = self.moments[f"{name}/first"], self.moments[f"{name}/second"]
-            first.lerp_(weight.grad, 1 - BETAS[0])
-            second.mul_(BETAS[1]).addcmul_(weight.grad, weight.grad, value=1 - BETAS[1])
-            weight.addcdiv_(first, second.sqrt().div_(damping).add_(SMALL), value=-rate)
-
-
-class Optimizer:
-    """Takes the steps of a network: Adam for dense weights, a `RowOptimizer` for each sparse input layer."""
-
-    def __init__(self, network: nn.Module, rmsprop: bool = False) -> None:
-        self.layers = dict(sparse_inputs(network))
-        self.rows = {name: row_optimizer(layer, rmsprop) for name, layer in self.layers.items()}
-        by_rows = {id(layer.weight) for layer in self.layers.values()}
-        self.weights = list(network.parameters())
-        self.dense = Adam(
-            {
-                name: weight
-                for name, weight in network.named_parameters()
-                if weight.requires_grad and id(weight) not in by_rows
-            }
-        )
-
-    def zero_grad(self) -> None:
-        """Discard the gradients of the last step."""
-        for weight in self.weights:
-            weight.grad = None
-
-    def step(self, number: int, learning_rate: float) -> None:
-        """Take step `number`, counted from 1, along the gradients of the last backward pass."""
-        self.dense.step(number, learning_rate)
-        for name, rows in self.rows.items():
-            if self.layers[name].was_used():
-                rows.step(number, learning_rate)
-
-    def moments(self) -> dict[str, Tensor]:
-        """Return the moments of all weights by name; the caller keeps the number of steps."""
-        of_rows = {f"{name}/{key}": value for name, rows in self.rows.items() for key, value in rows.moments.items()}
-        return self.dense.moments | of_rows
-
+from glace.training.distributed import BranchRanks, Ranks, differences
+from glace.training.optimizer import Optimizer
 
 DEFAULT_STEPS, DEFAULT_EPOCHS = (300, 3000), 13
 """Length of a run if no limit is given: this many epochs, but at least and at most so many steps. A small graph is
@@ -232,18 +62,38 @@ class Validation:
         nodes, pairs = np.unique(kept.pairs(), return_inverse=True)
         return cls(nodes, pairs.reshape(-1, 2), kept.truth())
 
-    def scores(self, network: Network, inputs: NodeInputs) -> npt.NDArray[np.float64]:
+    def scores(self, network: Network, inputs: NodeInputs) -> Scores:
         """Return the score (P,), minus the dissimilarity, of each pair; FloatingPointError if one is not finite."""
+        return checked_scores(np.sum(self.scores_by_branch(network, inputs, network.each_branch()), axis=0))
+
+    def scores_by_branch(self, network: Network, inputs: NodeInputs, branches: Sequence[Branch]) -> list[Scores]:
+        """Return what each of some branches adds to the scores (P,): dissimilarities are sums over dimensions."""
+        if not branches:
+            return []
         mask = InputMask(0, 0.0, 0.0, np.empty((0, 2), np.int64), MAX_VALIDATION_NEIGHBORS)
-        ends = roles(network.measure, *network.embed(inputs, self.nodes, mask))
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = -network.measure.direct(ends.source[self.pairs[:, 0]], ends.target[self.pairs[:, 1]])
-        if not np.isfinite(scores).all():
-            raise FloatingPointError
-        return np.asarray(scores)
+        own, context = network.embed(inputs, self.nodes, mask, branches)
+        widths = [branch.dims.stop - branch.dims.start for branch in branches]
+        found = []
+        for end, width in zip(np.cumsum(widths).tolist(), widths, strict=True):
+            starts = np.arange(len(network.proximities)) * sum(widths) + end - width
+            dims = (starts[:, None] + np.arange(width)).ravel()
+            ends = roles(network.measure, own[:, dims], None if context is None else context[:, dims])
+            with np.errstate(over="ignore", invalid="ignore"):
+                pairs = network.measure.direct(ends.source[self.pairs[:, 0]], ends.target[self.pairs[:, 1]])
+            found.append(-ends.scale * np.asarray(pairs, np.float64))
+        return found
+
+
+def checked_scores(scores: Scores) -> Scores:
+    """Return the scores; FloatingPointError if one is not finite."""
+    if not np.isfinite(scores).all():
+        raise FloatingPointError
+    return scores
 
 
 KIND, VERSION = "glace-checkpoint", 2
+MOST_OF_THE_TIME = 0.1
+"""Fraction of the time that checkpoints may take: those of a large model are written less often."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +104,15 @@ class State:
     weights: Arrays
     optimizer: Arrays
     best_weights: Arrays | None
+
+    def groups(self) -> list[Arrays]:
+        """Return all arrays, by name in each group."""
+        return [self.weights, self.optimizer, self.best_weights or {}]
+
+
+def as_arrays(tensors: dict[str, Tensor]) -> Arrays:
+    """Return tensors as arrays, of the same memory if they are on the CPU."""
+    return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
 
 
 @dataclass
@@ -266,21 +125,31 @@ class Checkpoints:
     path: Path
     identity: dict[str, Any]
     seconds: float = 10.0
+    ranks: Ranks = field(default_factory=Ranks)
+    """All ranks have the state; the first one writes and reads it."""
     notes: dict[str, Any] = field(default_factory=dict)
     """Plain values of the caller, returned when the run is resumed."""
     last: float = field(default_factory=time.monotonic)
     """When the state was last written."""
+    taken: float = 0.0
+    """How long that took, in seconds."""
 
     def offer(self, state: Callable[[], State]) -> None:
         """Write the state if it is time to."""
-        if time.monotonic() - self.last >= self.seconds:
-            self.save(state())
-            self.last = time.monotonic()
+        began = time.monotonic()
+        wait = self.seconds and max(self.seconds, self.taken * (1 / MOST_OF_THE_TIME - 1))
+        if not self.ranks.from_first(began - self.last >= wait):
+            return
+        found = state()
+        if self.ranks.is_first:
+            self.save(found)
+        self.last = time.monotonic()
+        self.taken = self.last - began
 
     def save(self, state: State) -> None:
         """Write a state, completely or not at all."""
-        groups = {"weights": state.weights, "optimizer": state.optimizer, "best": state.best_weights or {}}
-        arrays = {f"{group}|{name}": array for group, named in groups.items() for name, array in named.items()}
+        groups = zip(("weights", "optimizer", "best"), state.groups(), strict=True)
+        arrays = {f"{group}|{name}": array for group, named in groups for name, array in named.items()}
         facts = {"identity": self.identity, "history": asdict(state.history), "notes": self.notes}
         container.write(self.path, KIND, VERSION, facts, arrays)
 
@@ -297,25 +166,19 @@ class Checkpoints:
         return state, metadata["notes"]
 
     def _check_same(self, written: dict[str, Any]) -> None:
-        before, after = _flat(written), _flat(self.identity)
-        different = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
-        if different:
-            shown = "; ".join(f"{key} was {before.get(key)!r} and is {after.get(key)!r}" for key in different[:5])
+        if found := differences(written, self.identity, "was {} and is {}"):
             raise InputError(
-                f"cannot resume from {self.path}, which belongs to another run: {shown}. Use the same data, options "
+                f"cannot resume from {self.path}, which belongs to another run: {found}. Use the same data, options "
                 "and versions, or delete the file to start from the beginning"
             )
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
-
-
 class Trainer:
-    """One training run on one graph. It trains the network in place and ends with the best weights in it."""
+    """One training run on one graph. It trains the network in place and ends with the best weights in it.
+
+    With several `ranks`, each of them trains some branches, or draws some of the batches. A step of the history is a
+    batch, whichever rank draws it, so that the same limits mean the same number of edges on any number of ranks.
+    """
 
     def __init__(
         self,
@@ -324,6 +187,7 @@ class Trainer:
         sampler: EdgeSampler,
         validation: Validation | None,
         config: TrainingConfig,
+        ranks: Ranks | None = None,
     ) -> None:
         self.network, self.inputs, self.sampler = network, inputs, sampler
         self.validation, self.config = validation, config
@@ -333,7 +197,16 @@ class Trainer:
             f"branches.{number}.": (branch, Optimizer(branch, rmsprop=True))
             for number, branch in enumerate(network.each_branch())
         }
+        self.ranks = ranks or Ranks()
+        self.team = self.ranks.team(len(self.branches))
+        self.trained = [
+            TrainedBranch(number, *part, shared)
+            for number, (part, shared) in enumerate(zip(self.branches.values(), self.team.branches, strict=True))
+            if shared.trained_here
+        ]
         self.history = History()
+        self.losses: dict[int, float] = {}
+        """Loss of the last step by the number of the branch."""
         self.best_weights: Arrays | None = None
         self.total_steps = total_steps(config, sampler)
         self._next_batch: PreparedBatch | None = None
@@ -351,27 +224,46 @@ class Trainer:
         A caller that stops iterating ends the run early. Call `finish` afterwards.
         """
         clock = _Clock(self.history)
+        for each in self.trained:
+            each.ranks.prepare(each.optimizer)
         with self._threads():
             while not self._is_over():
                 self._step()
-                clock.tick()
-                if self.history.step % self.config.validate_every == 0 or self._is_over():
+                validates = self.history.step % self.config.validate_every < self.team.size
+                meets = validates or self.team.meets(self._updates()) or self._is_over()
+                if meets:
+                    self._meet(clock)
+                if validates or self._is_over():
                     scores = self._validate()
-                    clock.tick()
+                    self._tell_time(clock)
                     if scores is not None:
                         yield scores
                 if listener:
                     listener(self._progress(clock))
-                if checkpoints:
+                if checkpoints and meets:
                     checkpoints.offer(self.state)
 
+    def _meet(self, clock: "_Clock") -> None:
+        """Bring all ranks to the same weights, loss and time."""
+        for each in self.trained:
+            each.ranks.average_weights(each.branch, each.optimizer)
+        owned = {each.number: np.array([self.losses[each.number]]) for each in self.trained if each.ranks.owned_here}
+        self.history.loss = self.team.sum_over_branches(owned).item()
+        self._tell_time(clock)
+
+    def _tell_time(self, clock: "_Clock") -> None:
+        """Count the time of the first rank: when a run ends must not depend on the rank."""
+        clock.tick()
+        self.history.seconds = self.ranks.from_first(self.history.seconds)
+
     def finish(self) -> History:
-        """Put the best weights into the network, check them, and return the history."""
+        """Put the best weights into the network, on all ranks, check them, and return the history."""
         points = self.history.validation_points
         if not points or points[-1].step < self.history.step:
             self._validate()
-        if self.best_weights is not None:
-            self.network.set_weights(self.best_weights)
+        weights = self.network.weights() if self.best_weights is None else self.best_weights
+        self._share([weights])
+        self.network.set_weights(weights)
         self._check_finite()
         return self.history
 
@@ -389,35 +281,40 @@ class Trainer:
         )
 
     def _step(self) -> None:
-        step, rate = self.history.step, self._learning_rate()
-        ready = self._next_batch if self._next_batch and self._next_batch.step == step else self._prepare(step)
-        coming = self._pool.submit(self._prepare, step + 1) if self._pool else None
-        with self._mode(step):
-            each = (self._pool.map if self._pool else map)(partial(self._train, ready, rate), self.branches.values())
-            self.history.loss = value = sum(each)
+        number, rate, drawn = self._updates() + 1, self._learning_rate(), self.history.step + self.team.place
+        ready = self._next_batch if self._next_batch and self._next_batch.number == drawn else self._prepare(drawn)
+        coming = self._pool.submit(self._prepare, drawn + self.team.size) if self._pool else None
+        with self._mode(drawn):
+            each = (self._pool.map if self._pool else map)(partial(self._train, ready, number, rate), self.trained)
+            self.losses = dict(zip((part.number for part in self.trained), each, strict=True))
+        self.history.loss = value = sum(self.losses.values())
         if not math.isfinite(value):
             raise self._diverged(f"the loss is {value}")
-        self.history.step += 1
+        self.history.step += self.team.size
         # Awaited within the step: validation must not use the inputs at the same time.
         self._next_batch = coming.result() if coming else None
 
-    def _train(self, ready: "PreparedBatch", rate: float, part: tuple[Branch, Optimizer]) -> float:
+    def _updates(self) -> int:
+        """Return how often the weights have been updated."""
+        return self.history.step // self.team.size
+
+    def _train(self, ready: "PreparedBatch", number: int, rate: float, part: "TrainedBranch") -> float:
         """Take a step with one branch, and return its loss."""
-        branch, optimizer = part
         penalty = None if self.penalty_of is None else self.penalty_of(ready.nodes[ready.batch.anchors])
-        loss = branch_loss(self.network, branch, ready.rows, ready.batch, penalty)
-        value = loss.item()
+        loss = branch_loss(self.network, part.branch, ready.rows, ready.batch, penalty)
+        value = part.ranks.mean(loss.item())
         if math.isfinite(value):
-            optimizer.zero_grad()
+            part.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step(self.history.step + 1, rate)
+            part.ranks.average_gradients(part.optimizer)
+            part.optimizer.step(number, rate)
         return value
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
         """Train the branches in threads of their own, if there are several of both."""
-        count = min(threads(), 1 + len(self.branches))
-        if count == 1 or len(self.branches) == 1:
+        count = min(threads(), 1 + len(self.trained))
+        if count == 1 or len(self.trained) == 1:
             yield
             return
         try:
@@ -427,37 +324,43 @@ class Trainer:
             self._pool = None
 
     @contextmanager
-    def _mode(self, step: int) -> Iterator[None]:
-        """Seed torch for dropout in this step, and restore its global generator afterwards."""
+    def _mode(self, number: int) -> Iterator[None]:
+        """Seed torch for dropout with this batch, and restore its global generator afterwards."""
         if not self.network.has_modes:
             yield
             return
         self.network.train()
         devices = [self.network.device] if self.network.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            torch.manual_seed(int(self.sampler.streams.numpy("modules", step).integers(2**62)))
+            torch.manual_seed(int(self.sampler.streams.numpy("modules", number).integers(2**62)))
             yield
 
-    def _prepare(self, step: int) -> "PreparedBatch":
-        """Do everything for a step that does not depend on the weights."""
-        sampled = self.sampler.batch(step)
+    def _prepare(self, number: int) -> "PreparedBatch":
+        """Draw batch `number` of the run, and do everything for its step that does not depend on the weights."""
+        sampled = self.sampler.batch(number)
         nodes, batch = sampled.distinct()
-        rows = self.inputs.rows(nodes, input_mask(self.network, self.sampler, sampled, step, self.total_steps))
+        rows = self.inputs.rows(nodes, input_mask(self.network, self.sampler, sampled, number, self.total_steps))
         parts = batch.anchors, batch.targets, batch.negatives, batch.allowed
-        return PreparedBatch(step, nodes, EdgeBatch(*parts, self.sampler.config.n_negatives), rows)
+        return PreparedBatch(number, nodes, EdgeBatch(*parts, self.sampler.config.n_negatives), rows)
 
     def _validate(self) -> Scores | None:
         """Score the validation pairs, if there are any, and keep the weights if they are the best so far."""
         if self.validation is None:
             return None
         try:
-            scores = self.validation.scores(self.network, self.inputs)
+            scores = checked_scores(self._scores(self.validation))
         except FloatingPointError as problem:
             raise self._diverged("the Gaussians are not finite") from problem
         point = ValidationPoint(self.history.step, self.history.loss, *link_scores(scores, self.validation.truth))
         if self.history.add(point):
             self.best_weights = {name: value.copy() for name, value in self.network.weights().items()}
         return scores
+
+    def _scores(self, validation: Validation) -> Scores:
+        """Return the scores of the validation pairs; every rank computes the part of some branches."""
+        owned = [each for each in self.trained if each.ranks.owned_here]
+        parts = validation.scores_by_branch(self.network, self.inputs, [each.branch for each in owned])
+        return self.team.sum_over_branches({each.number: part for each, part in zip(owned, parts, strict=True)})
 
     def _is_over(self) -> bool:
         return self.done() >= 1 or self.history.since_best >= self.config.patience
@@ -486,16 +389,32 @@ class Trainer:
         )
 
     def state(self) -> State:
-        """Return everything that the rest of the run depends on."""
-        moments = {name: moment.cpu().numpy() for name, moment in self._moments().items()}
-        return State(self.history, self.network.weights(), moments, self.best_weights)
+        """Return everything that the rest of the run depends on, of all ranks."""
+        state = State(self.history, self.network.weights(), as_arrays(self._moments()), self.best_weights)
+        self._share(state.groups())
+        return state
 
-    def set_state(self, state: State) -> None:
-        """Continue from a state that `state` returned."""
+    def set_state(self, state: State | None) -> None:
+        """Continue from a state that `state` returned; only the first rank needs it, the others receive it."""
+        facts = None if state is None else (asdict(state.history), state.best_weights is not None)
+        history, has_best = self.ranks.from_first(facts)
+        if state is None:
+            weights, best = ({name: each.copy() for name, each in self.network.weights().items()} for _ in range(2))
+            moments = as_arrays(self._moments())
+            state = State(History.from_json(history), weights, moments, best if has_best else None)
+        self._share(state.groups(), source=0)
         self.history, self.best_weights = state.history, state.best_weights
         self.network.set_weights(state.weights)
         for name, moment in self._moments().items():
             moment.copy_(torch.from_numpy(np.array(state.optimizer[name])))
+
+    def _share(self, groups: list[Arrays], source: int | None = None) -> None:
+        """Give all ranks the arrays of each branch, in place, from its owner or from one rank for all."""
+        for prefix, shared in zip(self.branches, self.team.branches, strict=True):
+            owner = shared.owner if source is None else source
+            for arrays in groups:
+                names = sorted(name for name in arrays if name.startswith(prefix))
+                self.ranks.broadcast((torch.from_numpy(arrays[name]) for name in names), owner)
 
     def _moments(self) -> dict[str, Tensor]:
         """Return the moments of all optimizers by name."""
@@ -506,10 +425,19 @@ class Trainer:
         }
 
 
-class PreparedBatch(NamedTuple):
-    """A batch with the input rows of its distinct `nodes`; the batch holds positions in `nodes`."""
+class TrainedBranch(NamedTuple):
+    """A branch that this rank trains, with its optimizer and the ranks that train it."""
 
-    step: int
+    number: int
+    branch: Branch
+    optimizer: Optimizer
+    ranks: BranchRanks
+
+
+class PreparedBatch(NamedTuple):
+    """Batch `number` of a run, with the input rows of its distinct `nodes`; it holds positions in `nodes`."""
+
+    number: int
     nodes: npt.NDArray[np.int64]
     batch: EdgeBatch
     rows: InputRows
@@ -550,7 +478,7 @@ class _Clock:
         self.history.seconds = self.before + time.perf_counter() - self.start
 
     def steps_per_second(self) -> float:
-        return (self.history.step - self.first_step) / max(self.history.seconds - self.before, 1e-9)
+        return (self.history.step - self.first_step) / max(time.perf_counter() - self.start, 1e-9)
 
 
 def total_steps(config: TrainingConfig, sampler: EdgeSampler) -> float:

@@ -49,6 +49,7 @@ from glace.sampling.edges import EdgeSampler
 from glace.sparse import Matrix, matrix_arrays, narrowed
 from glace.storage.files import check_writable
 from glace.storage.mapped import scratch
+from glace.training.distributed import Ranks, joined, restarted
 from glace.training.loop import DEFAULT_STEPS, MAX_VALIDATION_PAIRS, Checkpoints, Trainer, Validation, total_steps
 
 TRAINING_END = 0.95
@@ -71,6 +72,9 @@ def train(
     resume: bool = False,
 ) -> FittedModel:
     """Train a model on a graph.
+
+    Under torchrun, or with the environment of torch.distributed set otherwise, all processes train one model; each must
+    call this function with the same arguments, and receives the model. See docs/scaling.md.
 
     Parameters
     ----------
@@ -104,6 +108,8 @@ def train(
     ------
     InputError
         If an option, the graph or the checkpoint cannot be used.
+    DistributedError
+        If another process of a distributed run is lost.
     TrainingDiverged
         If the loss becomes infinite or NaN.
 
@@ -119,19 +125,25 @@ def train(
     chosen = method_named(method)
     config, modules = resolve_config(config, chosen, encoder)
     graph = visible_graph(graph, config, chosen)
-    with using_threads(config.run.n_jobs, config.model.has_layers()):
-        # Nodes are sorted by id: random draws for a node then depend on its id, not on the order of the input rows.
-        ordered, positions = graph.in_id_order()
-        checkpoints = None
-        if checkpoint is not None:
-            identity = _run_identity(ordered, config, method, modules, validation)
-            check_writable(checkpoint)
-            checkpoints = Checkpoints(Path(checkpoint), identity, checkpoint_seconds)
-        dissimilarity = config.model.resolved_dissimilarity(graph.directed, chosen.gaussian)
-        task = training_task(ordered, config, dissimilarity, _renumbered(validation, positions), modules)
-        selection, trainer = _resumed(task, checkpoints) if resume else (None, None)
+    with using_threads(config.run.n_jobs, config.model.has_layers()), joined(config.run) as ranks:
+        with ranks.together():
+            # Nodes are sorted by id: random draws for a node then depend on its id, not on the order of the rows.
+            ordered, positions = graph.in_id_order()
+            checkpoints = identity = None
+            if checkpoint is not None or ranks.count > 1:
+                identity = _run_identity(ordered, config, method, modules, validation, ranks)
+            if checkpoint is not None and identity is not None:
+                if ranks.is_first:
+                    check_writable(checkpoint)
+                checkpoints = Checkpoints(Path(checkpoint), identity, checkpoint_seconds, ranks)
+        ranks.check_same(identity)
+        with ranks.together():
+            dissimilarity = config.model.resolved_dissimilarity(graph.directed, chosen.gaussian)
+            task = training_task(ordered, config, dissimilarity, _renumbered(validation, positions), modules, ranks)
+        listener = listener if ranks.is_first else None
+        selection, trainer = _resumed(task, checkpoints) if resume or restarted() else (None, None)
         if selection is None or trainer is None:
-            selection, trainer = _started(task, listener)
+            selection, trainer = _started(task, checkpoints, listener)
         if checkpoints is not None:
             checkpoints.notes = asdict(selection)
         trainer.run(part_of(listener, trials_end(task), TRAINING_END, "training"), checkpoints)
@@ -189,7 +201,12 @@ def _reweighted(graph: Graph, meaning: str) -> Graph:
 
 
 def _run_identity(
-    graph: Graph, config: Config, method: str, modules: Mapping[str, nn.Module], validation: HeldOut | None
+    graph: Graph,
+    config: Config,
+    method: str,
+    modules: Mapping[str, nn.Module],
+    validation: HeldOut | None,
+    ranks: Ranks,
 ) -> dict[str, object]:
     """Return everything that the bits of a run depend on."""
     from glace import __version__
@@ -198,7 +215,8 @@ def _run_identity(
         "method": method,
         "data": graph.fingerprint(),
         "validation": None if validation is None else validation.fingerprint(),
-        "options": config.to_dict(),
+        "options": {name: value for name, value in config.to_dict().items() if name != "rank_timeout"},
+        "ranks": ranks.count,
         "threads": threads(),
         "modules": {name: fingerprint(module) for name, module in modules.items()},
         "versions": {"glace": __version__, **{each.__name__: each.__version__ for each in (torch, np, numba)}},
@@ -222,12 +240,14 @@ class TrainingTask:
     """Whether the compiled kernels are used if the device is the CPU."""
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
     """Custom encoders by node type; "" stands for all types that are not named."""
+    ranks: Ranks = field(default_factory=Ranks)
+    """The processes that train together; trials are trained by each of them."""
 
-    def trainer(self, config: Config) -> Trainer:
+    def trainer(self, config: Config, ranks: Ranks | None = None) -> Trainer:
         """Return a run from initial weights, with a configuration that leaves no option `auto`."""
         network = self.network(config)
         inputs = graph_inputs(network, self.graph)
-        return Trainer(network, inputs, self.sampler, self.validation, config.training)
+        return Trainer(network, inputs, self.sampler, self.validation, config.training, ranks)
 
     def network(self, config: Config) -> Network:
         """Return an untrained network; it knows the scale of the attributes."""
@@ -249,6 +269,7 @@ def training_task(
     dissimilarity: str,
     validation: HeldOut | None = None,
     modules: Mapping[str, nn.Module] | None = None,
+    ranks: Ranks | None = None,
 ) -> TrainingTask:
     """Hold out validation edges, unless validation pairs are given, and prepare the sampler."""
     fraction, streams = config.training.validation_fraction, config.streams
@@ -257,7 +278,8 @@ def training_task(
         graph, validation = hold_out(graph, fraction, streams.numpy("validation"), MAX_VALIDATION_PAIRS // 2)
     scored = None if validation is None else Validation.sample(validation, streams.numpy("validation sample"))
     sampler = EdgeSampler(graph, config.sampling, streams)
-    return TrainingTask(graph, config, dissimilarity, sampler, validation, scored, modules=modules or {})
+    parts = graph, config, dissimilarity, sampler, validation, scored
+    return TrainingTask(*parts, modules=modules or {}, ranks=ranks or Ranks())
 
 
 def checked_device(name: str) -> str:
@@ -269,22 +291,31 @@ def checked_device(name: str) -> str:
     return name
 
 
-def _started(task: TrainingTask, listener: Listener | None) -> tuple[Selection, Trainer]:
+def _started(
+    task: TrainingTask, checkpoints: Checkpoints | None, listener: Listener | None
+) -> tuple[Selection, Trainer]:
     """Select the options that are `auto` and return a run; the time of the trials counts."""
+    if checkpoints is not None and task.ranks.count > 1 and task.ranks.is_first:
+        # A restarted attempt must not find the checkpoint of an earlier run.
+        checkpoints.path.unlink(missing_ok=True)
     began = time.perf_counter()
-    selection = select_options(task, listener)
-    trainer = task.trainer(task.config.replace(**selection.options))
+    with task.ranks.together():
+        selection = select_options(task, listener)
+    # Another kind of processor may round, and select, differently.
+    selection = Selection.from_json(task.ranks.from_first(asdict(selection)))
+    trainer = task.trainer(task.config.replace(**selection.options), task.ranks)
     trainer.history.seconds = time.perf_counter() - began
     return selection, trainer
 
 
 def _resumed(task: TrainingTask, checkpoints: Checkpoints | None) -> tuple[Selection, Trainer] | tuple[None, None]:
     """Return the selection and the run of a checkpoint, if there is one."""
-    if checkpoints is None or not checkpoints.path.exists():
+    if checkpoints is None or not task.ranks.from_first(checkpoints.path.exists()):
         return None, None
-    state, notes = checkpoints.load()
-    selection = Selection.from_json(notes)
-    trainer = task.trainer(task.config.replace(**selection.options))
+    with task.ranks.together():
+        state, notes = checkpoints.load() if task.ranks.is_first else (None, {})
+    selection = Selection.from_json(task.ranks.from_first(notes))
+    trainer = task.trainer(task.config.replace(**selection.options), task.ranks)
     trainer.set_state(state)
     return selection, trainer
 
@@ -312,7 +343,7 @@ def assemble(
     if run.task.validation is None and before is not None:
         platt_scaling, calibration = before.embedding.platt_scaling, before.calibration
     allocate = scratch if run.graph.mapped else np.empty
-    own, context = embed_all(network, graph_inputs(network, ordered), allocate)
+    own, context = embed_all(network, graph_inputs(network, ordered), allocate, run.task.ranks.map)
     evidence = graph_evidence(ordered)
     certainty_model = CertaintyModel.fit(own, evidence)
     certainty = certainty_model.certainty(own, evidence, allocate)
@@ -380,7 +411,8 @@ def _link_model(run: TrainedRun, whole: Embedding, before: FittedModel | None) -
     task, network = run.task, run.trainer.network
     if task.held_out is None and before is not None and before.link_model is not None:
         return before.link_model
-    own, context = embed_all(network, graph_inputs(network, task.graph), scratch if run.graph.mapped else np.empty)
+    allocate = scratch if run.graph.mapped else np.empty
+    own, context = embed_all(network, graph_inputs(network, task.graph), allocate, task.ranks.map)
     embedding = Embedding(task.graph.ids, own.mean, own.variance, network.measure.name, whole.platt_scaling, context)
     features = PairFeatures(embedding, task.graph)
     if task.held_out is None:

@@ -21,7 +21,7 @@ from glace.metrics import LinkScores
 from glace.options import Configuration, option
 from glace.rng import Streams
 from glace.sparse import Matrix, checked_matrix, narrowed
-from glace.training.loop import Optimizer
+from glace.training.optimizer import Optimizer
 from glace.values import UNIT
 
 
