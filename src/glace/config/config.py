@@ -408,7 +408,7 @@ class SamplingConfig(Configuration):
         "draws for each edge, as in the paper.",
         choices=("shared", "independent"),
     )
-    negative_pool_size: int = option(256, "Size of the shared pool of negatives.", at_least=1)
+    negative_pool_size: int = option(128, "Size of the shared pool of negatives.", at_least=1)
     negative_power: float = option(
         0.0,
         "Negatives are drawn with probability proportional to (weighted out-degree)^power: 0 is uniform, the paper "
@@ -434,7 +434,7 @@ class TrainingConfig(Configuration):
     )
     max_steps: int | None = option(
         None,
-        "Maximum number of steps; without any limit 13 epochs, but at least 300 and at most 3000 steps.",
+        "Maximum number of steps; without any limit 15 epochs, but at least 300 and at most 3000 steps.",
         at_least=1,
         kind=int,
         optional=True,
