@@ -65,7 +65,9 @@ def candidates(adjacency, sources, k, types=None, allowed=None, smallest=0.0):
     allowed = np.ones((1, 1), np.bool_) if allowed is None else allowed
     found = np.full((len(sources), 3 * k), -7)
     cutoffs = np.full(3, smallest)
-    walk_candidates(adjacency.indptr, adjacency.indices, sources, types, allowed, k, cutoffs, found)
+    values = np.zeros((*found.shape, COLUMNS))
+    walk_candidates(adjacency.indptr, adjacency.indices, sources, types, allowed, k, cutoffs, found, values)
+    np.testing.assert_array_equal(values, of_targets(adjacency, sources, found, smallest))
     return found
 
 

@@ -302,10 +302,11 @@ def test_both_directions_of_an_edge_are_in_one_fold(pairs, split):
     seen = {}
 
     def recorded(sources):
-        seen["sources"], seen["targets"] = sources, targets_of(sources)
-        return seen["targets"]
+        found = candidates_of(sources)
+        seen["sources"], seen["targets"] = sources, found[0]
+        return found
 
-    targets_of = pairs.candidates
+    candidates_of = pairs.candidates
     watched = PairFeatures(pairs.embedding, pairs.graph)
     watched.candidates = recorded  # type: ignore[method-assign, assignment]
     sample = draw_sample(watched, edges, np.random.default_rng(0))
@@ -343,8 +344,8 @@ def test_probabilities_of_the_whole_graph_add_up_to_the_held_out_edges(learned, 
     whole = PairFeatures(noise(), graph)
     matched = matched_to(learned, whole, np.random.default_rng(0))
     sources = np.arange(graph.num_nodes)
-    targets = whole.candidates(sources)
-    scores = matched.scores(whole.of_candidates(sources, targets)[targets >= 0])
+    targets, features = whole.candidates(sources)
+    scores = matched.scores(features[targets >= 0])
     assert learned.candidate_recall is not None
     expected = learned.candidate_recall * len(split[1].edges) * (1 if graph.directed else 2)
     assert matched.probabilities(scores, matched.reference_edges).sum() == pytest.approx(expected, rel=0.02)

@@ -66,7 +66,7 @@ def positions(found):
 def all_candidates(case):
     """Every pair that is a candidate of its source, or of either end if the graph has no directions."""
     nodes, whole, _ = case
-    targets = PairFeatures(nodes, whole).candidates(np.arange(NODES))
+    targets = PairFeatures(nodes, whole).candidates(np.arange(NODES))[0]
     pairs = np.column_stack([np.repeat(np.arange(NODES), (targets >= 0).sum(axis=1)), targets[targets >= 0]])
     return np.unique(pairs if whole.directed else np.sort(pairs, axis=1), axis=0)
 
@@ -100,7 +100,7 @@ def test_links_of_a_node_have_the_scores_of_their_pairs(case, node):
     np.testing.assert_array_equal(found.certainty, scored.certainty)
     assert scored.known is not None
     assert not scored.known.any()
-    targets = PairFeatures(nodes, whole).candidates(np.array([node]))[0]
+    targets = PairFeatures(nodes, whole).candidates(np.array([node]))[0][0]
     every = np.array([[node, target] for target in targets if target >= 0])
     best = pair_scores_at(nodes, every, whole, model, 0.1).probability
     assert best is not None

@@ -179,6 +179,20 @@ def test_a_graph_without_the_words_of_the_fit_is_refused():
         known.of_pairs(np.array([[0, 1]]))
 
 
+@pytest.mark.parametrize("directed", [False, True])
+def test_candidates_come_with_their_features(directed):
+    """Some nodes have few candidates from walks, and get others."""
+    nodes, whole = embedding(80, "kl" if directed else "symmetric_kl"), graph(directed, count=80, density=0.03)
+    features, sources = PairFeatures(nodes, whole), np.arange(80)
+    targets, found = features.candidates(sources)
+    counts = (targets >= 0).sum(axis=1)
+    assert len({*counts.tolist()}) > 1
+    assert all((row[:count] >= 0).all() for row, count in zip(targets, counts.tolist(), strict=True))
+    assert all(len({*row[:count].tolist()}) == count for row, count in zip(targets, counts.tolist(), strict=True))
+    expected = features.of_candidates(sources, targets)
+    np.testing.assert_array_equal(found[targets >= 0], expected[targets >= 0])
+
+
 def test_features_are_those_of_the_model():
     """The only edge between two types may have been held out, or be new: the columns stay those of the fit."""
     whole = graph(types=["a"] * 4 + ["b"] * 4 + ["c"] * 4)
@@ -203,7 +217,7 @@ def test_large_and_undefined_logits_are_clipped():
 
 def test_candidates_are_no_neighbours_in_either_direction():
     whole = graph(directed=True, count=60, density=0.06)
-    found = PairFeatures(embedding(60, "kl"), whole).candidates(np.arange(60))
+    found = PairFeatures(embedding(60, "kl"), whole).candidates(np.arange(60))[0]
     around = whole.neighborhoods().toarray() > 0
     for source in range(60):
         own = found[source][found[source] >= 0]
@@ -218,7 +232,7 @@ def test_a_node_without_edges_gets_the_nearest_gaussians_and_the_most_popular_no
     whole, nodes = from_arrays(edges, np.ones((count, 1), np.float32)), embedding(count)
     features = PairFeatures(nodes, whole)
     lonely, linked = 149, 50
-    found = features.candidates(np.array([linked, lonely]))
+    found, _ = features.candidates(np.array([linked, lonely]))
     own = found[1][found[1] >= 0]
     assert len(own) == len(np.unique(own))
     nearest = nodes.nearest_to(nodes.take(np.array([lonely])), WALK_K, exclude=[[lonely]])[0][0]
@@ -239,11 +253,11 @@ def test_popular_nodes_are_of_a_type_that_an_edge_may_lead_to():
     features = PairFeatures(embedding(users + items), whole)
     by_degree = np.argsort(-features.degrees, kind="stable")
     assert (by_degree[:POPULAR] < users).all()
-    found = features.candidates(np.array([users - 1]))[0]
+    found = features.candidates(np.array([users - 1]))[0][0]
     found = found[found >= 0]
     assert (found >= users).all()
     assert set(by_degree[by_degree >= users][:POPULAR]) <= set(found)
-    every = features.candidates(np.arange(users + items))
+    every, _ = features.candidates(np.arange(users + items))
     assert ((every[:users] >= users) | (every[:users] == -1)).all()
     assert (every[users:] < users).all()
 
@@ -255,7 +269,7 @@ def test_walks_of_dense_graphs_are_not_all_cut_off():
     assert features.cutoffs == pytest.approx([1e-5, 1e-5, 10 * 0.25 / (dense.adjacency.nnz / 200) ** 2], rel=1e-6)
     pairs = np.random.default_rng(0).integers(0, 200, (100, 2))
     assert (features.of_pairs(pairs[pairs[:, 0] != pairs[:, 1]])[:, 3:5] > 0).all()
-    found = features.candidates(np.arange(200))
+    found, _ = features.candidates(np.arange(200))
     assert ((found >= 0).sum(axis=1) >= WALK_K).all()
 
 

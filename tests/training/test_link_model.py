@@ -83,7 +83,7 @@ def test_leaking_walks_would_be_seen(split, telling_gaussians, monkeypatch):
     """The mistake: candidates of the graph without the validation edges, but walks of the graph with them."""
 
     class WalksOfAllEdges(PairFeatures):
-        def of_candidates(self, sources, targets):
+        def of_candidates(self, sources, targets, walked=None):
             return PairFeatures(self.embedding, split[0]).of_candidates(sources, targets)
 
     monkeypatch.setattr(train, "PairFeatures", WalksOfAllEdges)

@@ -204,14 +204,16 @@ def walk_candidates(
     k: int,
     cutoffs: FloatArray,
     positions: IntArray,
+    values: FloatArray,
     begin: int = 0,
     end: int = 0,
 ) -> None:
-    """Set positions (S, 3 k) to nodes that short walks from each source reach and that it has no edge with.
+    """Set positions (S, 3 k) to nodes that short walks from each source reach, without an edge, and values to theirs.
 
     These are the best k by Adamic-Adar, the best k by PageRank of those that four steps reach, and as many by walks of
     three steps as there are places left; -1 where there are fewer. In a bipartite graph only three steps lead to
     the other side. Node i has the type types[i], and allowed[s, t] says whether an edge may lead from type s to type t.
+    Values (S, 3 k, 5) are as in `walk_values`; those of -1 are left alone.
     """
     nodes = len(indptr) - 1
     landed, touched = np.zeros((COLUMNS + 1, nodes)), np.empty((FOUR + 1, nodes), np.int64)
@@ -234,6 +236,8 @@ def walk_candidates(
                     count += 1
             places = k if step != THREE else positions.shape[1] - found
             found = _keep_best(order, reached, count, places, 2 * row + 1, marks, positions[row], found)
+        for column in range(found):
+            _read(indptr, source, positions[row, column], 0, landed, values[row, column])
         positions[row, found:] = -1
         _clear(landed, touched, counts)
 

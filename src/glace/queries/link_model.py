@@ -246,8 +246,8 @@ def matched_to(model: LinkModel, pairs: PairFeatures, generator: np.random.Gener
         return model
     nodes = len(pairs.embedding)
     sources = generator.permutation(nodes)[:SAMPLED_NODES]
-    targets = pairs.candidates(sources)
-    scores = model.scores(pairs.of_candidates(sources, targets)[targets >= 0])
+    targets, features = pairs.candidates(sources)
+    scores = model.scores(features[targets >= 0])
     said = model.probabilities(scores, model.reference_edges).sum() * nodes / len(sources)
     expected = model.candidate_recall * model.reference_edges * (1 if pairs.graph.directed else 2)
     shift = np.clip(np.log(expected / said), -LARGEST_SHIFT, LARGEST_SHIFT) if said > 0 else 0.0
@@ -277,8 +277,8 @@ def draw_sample(pairs: PairFeatures, held_out: Positions, generator: np.random.G
     random = generator.permutation(nodes)[:SAMPLED_NODES]
     edges = held_out if pairs.graph.directed else np.concatenate([held_out, held_out[:, ::-1]])
     sources = np.union1d(edges[:, 0], random)
-    targets = pairs.candidates(sources)
-    features = pairs.of_candidates(sources, targets)[targets >= 0]
+    targets, every = pairs.candidates(sources)
+    features = every[targets >= 0]
     source, target = np.repeat(sources, (targets >= 0).sum(axis=1)), targets[targets >= 0]
     wanted = np.sort(edges[:, 0] * nodes + edges[:, 1])
     keys = source * nodes + target

@@ -192,8 +192,8 @@ def _by_model(
     # From one node, the pairs keep their direction: the node comes first.
     best = BestPairs(MARGIN * k, symmetric=not pairs.graph.directed and position is None)
     for part in blocks(len(nodes), NODES):
-        targets = pairs.candidates(nodes[part], types)
-        best.add(nodes[part], targets, -model.scores(pairs.of_candidates(nodes[part], targets)))
+        targets, features = pairs.candidates(nodes[part], types)
+        best.add(nodes[part], targets, -model.scores(features))
         if progress:
             progress(part.stop / len(nodes))
     scores = model.scores(pairs.of_pairs(best.positions))
@@ -232,8 +232,8 @@ def _best_of_each(
     pairs: PairFeatures, model: LinkModel, nodes: Positions, k: int, types: LinkTypes | None
 ) -> tuple[Positions, Values]:
     """Return (N, k) the best candidates of some nodes, and their scores; -1 and a low score where there are fewer."""
-    targets = pairs.candidates(nodes, types)
-    scores = np.where(targets < 0, -np.inf, model.scores(pairs.of_candidates(nodes, targets)))
+    targets, features = pairs.candidates(nodes, types)
+    scores = np.where(targets < 0, -np.inf, model.scores(features))
     # As for one node: the order of walks from one end selects, and that of walks from both ends ranks. Ties are in
     # the order of positions.
     kept = np.lexsort((targets, -scores), axis=1)[:, : MARGIN * k]

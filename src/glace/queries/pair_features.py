@@ -178,16 +178,21 @@ class PairFeatures:
         three_steps = min(two_steps, max(SHARE / mean**3, affordable))
         return np.array([three_steps, three_steps, LAST_STEP * two_steps])
 
-    def candidates(self, sources: Positions, types: LinkTypes | None = None) -> Positions:
-        """Return (S, C) nodes that each source may have a missing edge to; -1 where there are fewer."""
+    def candidates(self, sources: Positions, types: LinkTypes | None = None) -> tuple[Positions, Features]:
+        """Return (S, C) nodes that each source may have a missing edge to, -1 where there are fewer, and features.
+
+        The features are those of `of_candidates`; the walks that find the candidates give theirs along.
+        """
         types = self.types if types is None else types
         arguments = sources, types.codes, types.allowed, WALK_K, self.cutoffs
         found = np.empty((len(sources), 3 * WALK_K), np.int64)
-        walks.walk_candidates(self.around.indptr, self.around.indices, *arguments, found)
+        walked = np.zeros((*found.shape, walks.COLUMNS))
+        walks.walk_candidates(self.around.indptr, self.around.indices, *arguments, found, walked)
         few = np.flatnonzero((found >= 0).sum(axis=1) < FEW)
-        if not len(few):
-            return found
-        return _with_more(found, few, self._candidates_without_walks(sources[few], types))
+        if len(few):
+            # Where few candidates are found, all that walks reach are among them: the others have no walks.
+            _add_more(found, few, self._candidates_without_walks(sources[few], types))
+        return found, self.of_candidates(sources, found, walked)
 
     def _candidates_without_walks(self, sources: Positions, types: LinkTypes) -> Positions:
         nearest = links_of_each(self.embedding, self.around, sources, WALK_K, types=types)[0]
@@ -204,20 +209,19 @@ class PairFeatures:
             found[rows, : len(popular)] = np.where(known | (popular == sources[rows, None]), -1, popular)
         return found
 
-    def of_candidates(self, sources: Positions, targets: Positions) -> Features:
-        """Return (S, C, F) features of sources (S,) with targets (S, C); those of targets that are -1 mean nothing."""
-        shape = targets.shape
-        products = np.zeros(shape, np.float32)
+    def of_candidates(self, sources: Positions, targets: Positions, walked: Features | None = None) -> Features:
+        """Return (S, C, F) features of sources (S,) with targets (S, C); those of targets that are -1 mean nothing.
+
+        `walked` (S, C, 5) are the features of walks, if they are known.
+        """
+        products = np.zeros(targets.shape, np.float32)
         walks.row_products(*self._factors, sources, targets, products)
-        found = np.zeros((*shape, walks.COLUMNS))
-        walks.walk_values(self.around.indptr, self.around.indices, sources, targets, self.cutoffs, found)
-        degrees = self._degree_features(sources[:, None], targets)
-        columns = [self._logit(products), *degrees, found]
+        if walked is None:
+            walked = self._walk_features(self.around, sources, targets)
+        columns = [self._logit(products), *self._degree_features(sources[:, None], targets), walked]
         if self._cover is not None:
-            found, shifted = np.zeros_like(found), np.where(targets < 0, -1, targets + self.graph.num_nodes)
-            cover = self._cover.indptr, self._cover.indices
-            walks.walk_values(*cover, sources, shifted, self.cutoffs, found)
-            columns.append(found[..., walks.THREE])
+            shifted = np.where(targets < 0, -1, targets + self.graph.num_nodes)
+            columns.append(self._walk_features(self._cover, sources, shifted)[..., walks.THREE])
         columns.extend(self._word_features(sources, targets))
         columns.extend(self._type_features(sources[:, None], targets))
         return np.concatenate([each if each.ndim == 3 else each[..., None] for each in columns], axis=-1)
@@ -233,6 +237,12 @@ class PairFeatures:
         columns.extend(each[:, 0] for each in self._word_features(pairs[:, 0], pairs[:, 1:]))
         columns.extend(self._type_features(pairs[:, 0], pairs[:, 1]))
         return np.column_stack(columns)
+
+    def _walk_features(self, adjacency: sp.csr_array, sources: Positions, targets: Positions) -> Features:
+        """Return (S, C, 5) the features of walks from sources (S,) to targets (S, C)."""
+        found = np.zeros((*targets.shape, walks.COLUMNS))
+        walks.walk_values(adjacency.indptr, adjacency.indices, sources, targets, self.cutoffs, found)
+        return found
 
     def _pair_walks(self, adjacency: sp.csr_array, pairs: Positions) -> Features:
         """Return (P, 5) the mean of walks from both ends of pairs (P, 2)."""
@@ -336,14 +346,12 @@ class PairFeatures:
         return np.clip(np.nan_to_num(logit, nan=-LARGEST_LOGIT), -LARGEST_LOGIT, LARGEST_LOGIT)
 
 
-def _with_more(found: Positions, rows: Positions, more: Positions) -> Positions:
-    """Add candidates (R, M) to some rows of candidates (S, C), each node once per row."""
-    result = found.copy()
+def _add_more(found: Positions, rows: Positions, more: Positions) -> None:
+    """Add candidates (R, M) to some rows of candidates (S, C), behind those that are there, each node once per row."""
     for row, others in zip(rows.tolist(), more, strict=True):
-        both = np.unique(np.concatenate([found[row], others]))
-        both = both[both >= 0][: found.shape[1]]
-        result[row, : len(both)] = both
-    return result
+        count = int((found[row] >= 0).sum())
+        new = np.setdiff1d(others[others >= 0], found[row])[: found.shape[1] - count]
+        found[row, count : count + len(new)] = new
 
 
 def links_of_each(

@@ -210,12 +210,12 @@ def test_candidates_of_the_link_model_come_before_all_others(fitted):
     scores = ranker.scores(np.arange(10))
     model = fitted.link_model
     features = PairFeatures(fitted.embedding, fitted.graph)
-    targets = features.candidates(np.arange(10))
+    targets, of_targets = features.candidates(np.arange(10))
     for row in range(10):
         own = targets[row][targets[row] >= 0]
         others = np.setdiff1d(np.arange(400), own)
         assert scores[row, own].min() > BELOW / 2 > scores[row, others].max()
-    expected = model.scores(features.of_candidates(np.arange(10), targets))
+    expected = model.scores(of_targets)
     np.testing.assert_allclose(scores[0, targets[0][targets[0] >= 0]], expected[0][targets[0] >= 0])
     found = fitted.links(k=5)
     assert ranker.proposals is not None

@@ -60,8 +60,8 @@ def by_link_model(fitted: FittedModel) -> Ranker:
     def scores(sources: Positions) -> Values:
         block: Values = slope * gaussians.scores(sources) + popularity
         with kernel_threads(fitted.config.run.n_jobs):
-            targets = pairs.candidates(sources)
-            found = model.scores(pairs.of_candidates(sources, targets))
+            targets, features = pairs.candidates(sources)
+            found = model.scores(features)
         row, column = np.nonzero(targets >= 0)
         block[row, targets[row, column]] = found[row, column]
         return block
