@@ -92,8 +92,7 @@ def trainer_of(path: str, split: Split, settings: Config) -> Trainer:
     if path == "fast":
         return fitting.trainer(settings)
     trainer = replace(fitting, compiled=False).trainer(settings)
-    for name, (branch, _) in trainer.branches.items():
-        trainer.branches[name] = branch, PlainAdam(branch)
+    trainer.trained = [each._replace(optimizer=PlainAdam(each.branch)) for each in trainer.trained]
     return trainer
 
 

@@ -15,13 +15,13 @@ from glace.training.estimate import estimate
 
 SETTLED = {"neighbor_features": "mean", "neighbor_dropout": 0.5, "dropout": 0.5, "offset": "learned"}
 GRAPHS: dict[str, dict[str, Any]] = {
-    "edges": {"nodes": 20_000, "communities": 20, "edges": 600_000, "attributes": 2000, "words": 10},
+    "edges": {"nodes": 20_000, "communities": 20, "edges": 400_000, "attributes": 2000, "words": 10},
     "attributes": {"nodes": 4000, "communities": 20, "edges": 20_000, "attributes": 20_000, "words": 15},
 }
 
 CASES: list[tuple[str, str, dict[str, Any]]] = [
-    ("edges", "memory", {"max_steps": 5, **SETTLED}),
-    ("edges", "mapped", {"max_steps": 5, **SETTLED}),
+    ("edges", "memory", {"max_steps": 5, "validation_fraction": 0.002, **SETTLED}),
+    ("edges", "mapped", {"max_steps": 5, "validation_fraction": 0.002, **SETTLED}),
     ("attributes", "memory", {"max_steps": 20, **SETTLED}),
     ("attributes", "mapped", {"max_steps": 8}),
 ]

@@ -228,8 +228,9 @@ class NodeAttributes:
                 found.extend(each.feature_names or [None] * (each.width or 0))
         return found
 
-    def side_by_side(self, matrices: Sequence[Matrix]) -> Matrix:
-        """Return (n, columns of all types) the rows of all nodes, given those of each type."""
+    def side_by_side(self, matrices: Sequence[Matrix] | None = None) -> Matrix:
+        """Return (n, columns of all types) the rows of all nodes, given those of each type; by default `features`."""
+        matrices = self.features() if matrices is None else matrices
         if self.type_codes is None:
             return matrices[0]
         whole = sp.block_diag([sp.csr_array(each) for each in matrices], format="csr")
@@ -455,7 +456,7 @@ class Graph:
 
     def features(self) -> Matrix:
         """Return one matrix: the attributes, or the one-hot identity without any; types side by side."""
-        return self.node_attributes.side_by_side(self.node_attributes.features())
+        return self.node_attributes.side_by_side()
 
     def of_one_type(self) -> "Graph":
         """Return the same graph without node types; the attributes of each type become columns of their own."""
