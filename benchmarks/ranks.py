@@ -52,13 +52,13 @@ def trained(graph: str, scale: float, data_dir: str | None, options: dict[str, A
     from glace.training.distributed import joined
     from glace.training.train import training_task
 
-    config, times = METHODS["glace"].config(**options), list[tuple[int, float]]()
+    config, times = METHODS["glace"].config(**options), list[tuple[int, float, int]]()
     whole = graph_of(graph, scale, data_dir)
     known, test = hold_out(whole, 0.1, Streams(1).numpy("test"))
     with using_threads(config.run.n_jobs), joined(config.run) as ranks:
         measure = config.model.resolved_dissimilarity(whole.directed, gaussian=True)
         trainer = training_task(known, config, measure, ranks=ranks).trainer(config, ranks)
-        trainer.run(lambda progress: times.append((progress.step, time.perf_counter())))
+        trainer.run(lambda progress: times.append((progress.step, time.perf_counter(), sent_bytes())))
         gaussians = embed_all(trainer.network, graph_inputs(trainer.network, known), np.empty, ranks.map)
         ends, pairs = roles(trainer.network.measure, *gaussians), test.pairs()
         scores = -trainer.network.measure.direct(ends.source[pairs[:, 0]], ends.target[pairs[:, 1]])
@@ -67,9 +67,16 @@ def trained(graph: str, scale: float, data_dir: str | None, options: dict[str, A
         "batches": trainer.history.step,
         "edges_per_second": config.sampling.batch_size * (end[0] - begin[0]) / (end[1] - begin[1]),
         "step_seconds": trainer.team.size * (end[1] - begin[1]) / (end[0] - begin[0]),
+        "sent_mb_per_step": trainer.team.size * (end[2] - begin[2]) / (end[0] - begin[0]) / 1e6,
         "test_auc": link_scores(np.asarray(scores, np.float64), test.truth()).auc,
         "model_mb": sum(array.nbytes for array in trainer.network.weights().values()) / 1e6,
     }
+
+
+def sent_bytes() -> int:
+    """Bytes that this machine has sent over the interface that the ranks use."""
+    device = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    return int(Path(f"/sys/class/net/{device}/statistics/tx_bytes").read_text())
 
 
 def options_of(sync: str, steps: int) -> dict[str, Any]:
@@ -271,7 +278,9 @@ def failures(results: Results = RESULTS) -> None:
             rows += outcome(case, folder)
     for what, rank, seconds, code, line in rows:
         report.note(failure=what, rank=int(rank), seconds=seconds, exit_code=code, message=line)
-    report.table(f"time-out {TIMEOUT} s", ("failure", "rank", "seconds", "code", "message"), rows)
+        print(f"{what}, rank {rank}, code {code}: {line}")
+    shown = [row[:-1] for row in rows]
+    report.table(f"time-out {TIMEOUT} s", ("failure", "rank", "seconds until the end", "exit code"), shown)
 
 
 NAMESPACES, DEVICES, ADDRESSES = ("glace-a", "glace-b"), ("glace0", "glace1"), ("10.77.0.1", "10.77.0.2")
@@ -306,12 +315,6 @@ def limit(gigabits: float) -> None:
             _do(*inside, "add", "dev", device, "root", "tbf", *rate)
 
 
-def sent_bytes() -> int:
-    """Bytes that rank 0's machine has sent."""
-    counter = f"/sys/class/net/{DEVICES[0]}/statistics/tx_bytes"
-    return int(subprocess.check_output(["ip", "netns", "exec", NAMESPACES[0], "cat", counter]))
-
-
 def _do(*command: str) -> None:
     subprocess.run(command, check=True)
 
@@ -326,22 +329,24 @@ def network(
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
-    """Measure steps over a limited network, and predict them from those with the first limit (0 is none)."""
+    """Measure steps over a limited network, and predict them: compute + max(own cost of the exchange, transfer).
+
+    The first limit should be 0, none: what a step takes longer than in one process is then the exchange itself.
+    """
     report, rows = Report("ranks", results, {}), []
-    folder = None if data_dir is None else str(data_dir)
+    given = {"graph": graph, "scale": scale, "data_dir": None if data_dir is None else str(data_dir)}
+    compute = measured(Place(), 1, **given, options=options_of("auto", steps))["step_seconds"]
     with two_machines() as place:
         for way in sync:
-            base: dict[str, float] = {}
+            exchange = None
             for rate in gigabits:
                 limit(rate)
-                before = sent_bytes()
-                options = options_of(way, steps)
-                found = measured(place, 2, graph=graph, scale=scale, data_dir=folder, options=options)
-                found["sent_mb_per_step"] = (sent_bytes() - before) / 1e6 / (steps / (1 if way == "members" else 2))
-                base = base or found
+                found = measured(place, 2, **given, options=options_of(way, steps))
+                exchange = found["step_seconds"] - compute if exchange is None else exchange
                 transfer = found["sent_mb_per_step"] * 8e-3 / rate if rate else 0.0
-                predicted = base["step_seconds"] + transfer
-                report.note(**found, graph=graph, scale=scale, ranks=2, sync=way, gigabits=rate, predicted=predicted)
+                predicted = compute + max(exchange, transfer)
+                facts = {"ranks": 2, "sync": way, "gigabits": rate, "compute": compute, "predicted": predicted}
+                report.note(**found, **facts, graph=graph, scale=scale)
                 seconds = 1000 * found["step_seconds"], 1000 * predicted
                 rows.append((way, rate or "no limit", found["sent_mb_per_step"], *seconds, found["edges_per_second"]))
     columns = ("sync", "Gb/s", "MB sent a step", "ms a step", "predicted", "edges/s")

@@ -17,6 +17,8 @@ from benchmarks import (
     no_loss,
     ranking,
     ranking_graphs,
+    ranks,
+    ranks_model,
     reference,
     scaling,
     search,
@@ -422,3 +424,21 @@ def test_loops_keep_cores_busy_until_they_are_ended():
     with before_after.endless_loops(2) as loops:
         assert [each.poll() for each in loops] == [None, None]
     assert all(each.returncode is not None for each in loops)
+
+
+def test_more_machines_are_predicted_to_be_faster_by_what_they_exchange(tmp_path):
+    costs = ranks_model.Costs(prepare=0.01, member=0.04, exchange=0.02, weights=125e6)
+    assert ranks_model.step_seconds(costs, 1, 1) == (pytest.approx(0.17), 1)
+    assert ranks_model.step_seconds(costs, 4, 1) == (pytest.approx(0.05), 1)
+    # Two ranks per member: 125 MB every 50 steps, from both ranks of a machine, at 125 MB/s.
+    assert ranks_model.step_seconds(costs, 8, 1) == (pytest.approx(0.05 + 0.04), 2)
+    assert ranks_model.step_seconds(costs, 8, 0) == (pytest.approx(0.05 + 0.02), 2)
+    ranks_model.main(picture=tmp_path / "model.png", results=tmp_path)
+    assert (tmp_path / "model.png").stat().st_size > 1000
+
+
+def test_one_rank_is_measured_by_its_steps():
+    found = ranks.trained("planted", 0.004, None, ranks.options_of("auto", 20) | {"hidden": 32, "dim": 8})
+    assert found["batches"] == 20
+    assert found["edges_per_second"] == pytest.approx(512 / found["step_seconds"])
+    assert found["test_auc"] > 0.5

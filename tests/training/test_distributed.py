@@ -68,8 +68,7 @@ def one_rank(folder):
             ranks.check_same({"options": {"dim": 8 + ranks.number, "n_jobs": ranks.number}})
         said["different"] = str(different.value)
         with pytest.raises((DistributedError, KeyError)) as failed, ranks.together():
-            if ranks.number == 1:
-                raise KeyError("of rank 1")
+            {0: "fine"}[ranks.number]
         said["failed"] = str(failed.value)
         (folder / f"said-{name}.json").write_text(json.dumps(said))
 
@@ -130,7 +129,7 @@ def averaged_by_one_process():
             rate = trainer._learning_rate()
             batches = [trainer._prepare(trainer.history.step + place) for place in range(2)]
             for branch, optimizer in trainer.branches.values():
-                dense = {name: 0.0 for name in optimizer.dense.weights}
+                dense = dict.fromkeys(optimizer.dense.weights, 0.0)
                 rows = {name: np.zeros(layer.weight.shape, np.float64) for name, layer in optimizer.layers.items()}
                 for batch in batches:
                     optimizer.zero_grad()
@@ -185,7 +184,7 @@ def test_ranks_exchange_values_and_raise_together(two_ranks):
         assert "options.dim is 8 on rank 0 and 9 on rank 1" in each["different"]
         assert "n_jobs" not in each["different"]
     assert "rank 0 of 2: another rank failed; see its own message" in said[0]["failed"]
-    assert "of rank 1" in said[1]["failed"]
+    assert said[1]["failed"] == "1"
 
 
 def test_a_stopped_rank_ends_the_run_of_the_others(tmp_path):
@@ -221,7 +220,9 @@ def listener():
         yield opened.getsockname()[1]
 
 
-@pytest.mark.parametrize(("number", "message"), [(0, "the port of 127.0.0.1:.* is in use"), (1, "does not answer")])
+@pytest.mark.parametrize(
+    ("number", "message"), [(0, "the port of 127.0.0.1:.* is in use"), (1, "timed out: no answer")]
+)
 def test_a_taken_port_is_refused(listener, number, message, monkeypatch):
     monkeypatch.setattr(distributed, "GRACE", 0.2)
     for name, value in environment(number, 2, listener).items():

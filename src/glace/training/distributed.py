@@ -190,7 +190,20 @@ class Ranks:
         try:
             yield
         except RuntimeError as problem:
-            raise DistributedError(f"{self}: {explained(str(problem), self.timeout)}") from problem
+            raise self._explained(str(problem)) from problem
+
+    def _explained(self, problem: str) -> DistributedError:
+        """Return the reason of a failed exchange in words."""
+        if re.search("timed? ?out", problem, re.IGNORECASE):
+            message = (
+                f"{self}: another rank did not answer within {self.timeout:g} s: it is stopped, lost or slower; see "
+                "its own message, and allow more time if it needs that"
+            )
+            return DistributedError(message, hint=("rank_timeout", math.ceil(2 * self.timeout)))
+        text = _first_line(problem)
+        if re.search("connection|pipe|peer|socket", problem, re.IGNORECASE):
+            text = f"lost the connection to another rank, which has ended; see its own message ({text})"
+        return DistributedError(f"{self}: {text}")
 
     def __str__(self) -> str:
         return f"rank {self.number} of {self.count}"
@@ -425,7 +438,7 @@ def _within(timeout: float, function: Callable[[], Result]) -> Result:
     try:
         return outcome.result(timeout + GRACE)
     except FutureTimeout as problem:
-        raise RuntimeError("timed out: something listens there, but does not answer") from problem
+        raise RuntimeError("timed out: no answer") from problem
 
 
 def _why_not_joined(problem: str, place: str, timeout: float) -> str:
@@ -439,28 +452,16 @@ def _why_not_joined(problem: str, place: str, timeout: float) -> str:
         return f"what answers at {place} is not a rank of this run ({text}); choose another port"
     if re.search("time|connect|route|resolve|refused", problem, re.IGNORECASE):
         return (
-            f"cannot reach {place}, or not all ranks came there within {timeout:g} s ({text.rstrip('.')}); check the "
+            f"cannot reach {place}, or not all ranks came there within {timeout:g} s ({text}); check the "
             "address, the network (GLOO_SOCKET_IFNAME names the interface) and the other ranks"
         )
     return text
 
 
-def explained(problem: str, timeout: float) -> str:
-    """Return the reason of a failed exchange in words."""
-    text = _first_line(problem)
-    if re.search("timed? ?out", problem, re.IGNORECASE):
-        return (
-            f"another rank did not answer within {timeout:g} s: it is stopped, lost or much slower; see its own "
-            "message, and raise rank_timeout if it only needs longer"
-        )
-    if re.search("connection|pipe|peer|socket", problem, re.IGNORECASE):
-        return f"lost the connection to another rank, which has ended; see its own message ({text})"
-    return text
-
-
 def _first_line(problem: str) -> str:
-    """Return the first line of an error, without the place in the C++ source that it starts with."""
-    return re.sub(r"^(\[[^]]*\]\s*)+", "", problem.strip().partition("\n")[0])
+    """Return the first sentence of an error, without the place in the C++ source that it starts with."""
+    line = problem.strip().partition("\n")[0].partition(". ")[0]
+    return re.sub(r"^(\[[^]]*\]\s*)+", "", line).rstrip(".")
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
