@@ -403,15 +403,32 @@ def _join(run: RunConfig) -> None:
         backend = "cpu:gloo,cuda:nccl"
     limit = timedelta(seconds=run.rank_timeout)
     try:
-        _within(run.rank_timeout, partial(dist.init_process_group, backend, timeout=limit))
+        _within(run.rank_timeout, partial(_make_group, backend, limit))
     except (RuntimeError, ValueError) as problem:
         place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = _why_not_joined(str(problem), place, run.rank_timeout)
         raise DistributedError(f"rank {number} of {count}: {reason}") from problem
 
 
+def _make_group(backend: str, limit: timedelta) -> None:
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or os.environ.get("GROUP_WORLD_SIZE") != "1":
+        dist.init_process_group(backend, timeout=limit)
+        return
+    # torchrun on one machine keeps its store when it starts the ranks again. Without a prefix of their own, they would
+    # find the addresses of the ranks before them.
+    number, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    agent = dist.TCPStore(*address, count, is_master=False, timeout=limit)  # type: ignore[attr-defined]
+    store = dist.PrefixStore(f"attempt {attempt}", agent)  # type: ignore[attr-defined]
+    dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=limit)
+
+
 def _ranks(run: RunConfig, own: bool) -> Ranks:
-    group = dist.group.WORLD if own else _within(run.rank_timeout, partial(_group, run.rank_timeout, None, "gloo"))
+    group = dist.group.WORLD
+    if not own:
+        with Ranks(dist.get_rank(), dist.get_world_size(), timeout=run.rank_timeout).errors():
+            group = _within(run.rank_timeout, partial(_group, run.rank_timeout, None, "gloo"))
     return Ranks(dist.get_rank(), dist.get_world_size(), run.sync, run.sync_every, run.rank_timeout, group)
 
 
