@@ -7,16 +7,19 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage check docs format clean
+.PHONY: help demo test test-engines test-fast coverage check docs format clean
 
 help: ## Show this help
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/demo.stamp ## Set up, then train on the bundled graph and show what it learned
 	$(BIN)/glace demo
 
 test: $(VENV)/dev.stamp ## Set up, then run the tests
 	$(PYTEST)
+
+test-engines: $(VENV)/engines.stamp ## Set up Spark and Ray (Java from the system), then run the tests that need them
+	$(PYTEST) tests/test_spark.py tests/test_ray.py tests/test_recipes.py
 
 test-fast: $(VENV)/dev.stamp ## Run the tests without those marked slow, in under a minute
 	$(PYTEST) -m 'not slow'
@@ -50,4 +53,8 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/engines.stamp: $(VENV)/dev.stamp
+	$(PIP) -e '.[dev,spark,ray]'
 	@touch $@

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import planted_kernels as kernels
+from benchmarks.buckets import Buckets
 from glace.blocks import BLOCK, blocks
 from glace.datasets.planted import NOISE, Population, check_counts, check_room, check_shape
 from glace.graph.graph import CleaningReport, Graph
 from glace.io.folder import FolderWriter, read_folder, writing
-from glace.io.merging import Buckets
 from glace.rng import Streams
 from glace.sparse import index_width_of
 from glace.storage.container import pack_strings

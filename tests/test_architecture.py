@@ -14,7 +14,7 @@ from tests.conftest import SLOW, TESTS
 HOME = {name: home.partition(":")[0] for name, home in glace._HOME.items()}
 SOURCE = Path(__file__).parents[1] / "src" / "glace"
 
-BASE = {"errors", "rng", "ids", "categories", "sparse", "values", "blocks", "options", "records", "metrics"}
+BASE = {"errors", "cores", "rng", "ids", "categories", "sparse", "values", "blocks", "options", "records", "metrics"}
 MAY_IMPORT = {unit: {"errors"} for unit in BASE} | {"errors": set()}
 MAY_IMPORT["ids"] |= {"blocks"}
 MAY_IMPORT["sparse"] |= {"blocks", "ids"}
@@ -55,6 +55,7 @@ HEAVY_AT_TOP = {
     "sentence_transformers": set(),
     "pyspark": set(),
     "ray": set(),
+    "duckdb": set(),
 }
 NEVER = {
     unit: {"torch"}

@@ -149,9 +149,9 @@ def larger_of(matrix: sp.csr_array, reverse: sp.csr_array) -> tuple[sp.csr_array
     return larger, int((matrix != reverse).nnz) - alone
 
 
-def check_sums(adjacency: sp.csr_array) -> None:
-    """Raise InputError unless the weights of repeated edges have finite sums."""
-    if not np.isfinite(adjacency.data).all():
+def check_sums(weights: npt.NDArray[np.float32]) -> None:
+    """Raise InputError unless the summed weights of repeated edges are finite."""
+    if not np.isfinite(weights).all():
         raise InputError("the weights of a repeated edge add up to more than a 32-bit float holds; scale them")
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import buckets
 from benchmarks.planted_stream import planted_folder
 from glace.datasets import planted
 from glace.errors import InputError
-from glace.io import merging
 from tests.conftest import is_mapped
 
 MODULE = "benchmarks.planted_stream"
@@ -86,7 +86,7 @@ def test_the_seed_decides(made):
 def test_blocks_and_buckets_do_not_matter(made, monkeypatch):
     whole = made().fingerprint()
     monkeypatch.setattr(f"{MODULE}.BLOCK", 170)
-    monkeypatch.setattr(merging, "RECORDS", 100)
+    monkeypatch.setattr(buckets, "RECORDS", 100)
     assert made().fingerprint() == whole
 
 

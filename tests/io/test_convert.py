@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glace.errors import InputError
-from glace.io import merging, table_file
+from glace.io import edge_database, table_file
 from glace.io.convert import convert_tables
 from glace.io.folder import read_folder, write_folder
 from glace.io.read import read_tables
@@ -22,7 +22,7 @@ from glace.io.read import read_tables
 def small_pieces():
     """Many pieces and many buckets, of a few rows each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "RECORDS", 3)
+        patch.setattr(edge_database, "BATCH_ROWS", 3)
         patch.setattr(table_file, "PIECE_NUMBERS", 12)
         patch.setattr(table_file, "SVMLIGHT_BYTES", 20)
         patch.setattr(table_file, "PIECE_BYTES", 400)
@@ -82,7 +82,7 @@ def put(table: dict[str, list[Any]], path: Any) -> Any:
     return path
 
 
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(tables(), st.booleans(), st.sampled_from(["none", "empty"]), st.sampled_from([".csv", ".parquet"]))
 def test_a_stream_gives_what_reading_whole_gives(tmp_path_factory, both, directed, nodes, ending):
     folder = tmp_path_factory.mktemp("convert")
@@ -97,7 +97,7 @@ def test_a_stream_gives_what_reading_whole_gives(tmp_path_factory, both, directe
         assert error_of(convert_tables, edges, folder / "g.graph", attributes, **options) == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), VALUES), max_size=5), min_size=1, max_size=12), st.booleans())
 def test_sparse_rows_too(tmp_path_factory, rows, as_svmlight):
     folder = tmp_path_factory.mktemp("convert")
@@ -274,3 +274,68 @@ def test_what_was_found_is_counted(tmp_path):
     )  # fmt: skip
     assert list(graph.ids) == ["a", "b", "c", "d", "z"]
     assert graph.adjacency[0, 1] == 9
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_folders_of_parquet_files_are_one_table(tmp_path, directed):
+    rng = np.random.default_rng(0)
+    names = [f"n{number}" for number in range(20)]
+    links = {"source": rng.choice(names, 90).tolist(), "target": rng.choice(names, 90).tolist()}
+    rows = {"id": names, "x": rng.random(20).tolist()}
+    for table, name in ((links, "e"), (rows, "n")):
+        (tmp_path / name).mkdir()
+        whole = typed(table) if name == "n" else pa.table(table)
+        pq.write_table(whole, tmp_path / f"{name}.parquet")
+        for number, at in enumerate(range(0, len(whole), 13)):
+            pq.write_table(whole[at : at + 13], tmp_path / name / f"part-{number}.parquet")
+        pq.write_table(whole[:0], tmp_path / name / "part-9.parquet")
+        (tmp_path / name / "_SUCCESS").touch()
+    graph = assert_same(tmp_path, tmp_path / "e", tmp_path / "n", directed=directed)
+    one = read_tables(tmp_path / "e.parquet", tmp_path / "n.parquet", directed=directed)
+    assert graph.fingerprint() == one.in_id_order()[0].fingerprint()
+    pq.write_table(pa.table({"source": [1], "target": [2]}), tmp_path / "e" / "part-x.parquet")
+    with pytest.raises(InputError, match="part-x.parquet: ids are int64, but in other files large_string; make them"):
+        convert_tables(tmp_path / "e", tmp_path / "g.graph")
+    with pytest.raises(InputError, match="the files of .*e have different columns"):
+        read_tables(tmp_path / "e")
+    bad = pa.table({"source": ["a", None], "target": ["b", "c"]})
+    pq.write_table(bad, tmp_path / "e" / "part-x.parquet")
+    with pytest.raises(InputError, match=r"part-x.parquet, row 2: no value in column 'source'"):
+        convert_tables(tmp_path / "e", tmp_path / "g.graph")
+
+
+def test_ids_from_0_to_n_are_node_numbers(tmp_path, monkeypatch):
+    """They are not looked up, whether each has an edge or only a self-loop; a gap makes others of them."""
+
+    def lookup(*_: object) -> str:
+        raise AssertionError("looked up")
+
+    monkeypatch.setattr(edge_database.EdgeDatabase, "_create_keys", lookup)
+    for name, links in (("dense", [3, 0, 2, 1]), ("loop", [3, 0, 2, 2]), ("text", ["1", "0", "2", "3"])):
+        edges = put({"source": links, "target": [1, 1, 2, 3]}, tmp_path / f"{name}.csv")
+        assert assert_same(tmp_path, edges).num_nodes == 4
+    put({"id": [3, 1, 0, 2], "x": [1.0, 2.0, 3.0, 4.0]}, tmp_path / "n.csv")
+    put({"source": [3], "target": [1]}, tmp_path / "one.csv")
+    assert assert_same(tmp_path, tmp_path / "one.csv", tmp_path / "n.csv").num_nodes == 4
+    for links in ([5, 0, 2, 1], [1, 2, 3, 4], [-1, 0, 2, 1]):
+        with pytest.raises(AssertionError, match="looked up"):
+            convert_tables(put({"source": links, "target": [1, 1, 2, 3]}, tmp_path / "e.csv"), tmp_path / "g.graph")
+
+
+def test_ids_with_the_same_hash_are_told_apart(tmp_path, monkeypatch):
+    rows = edge_database.EdgeDatabase._row
+
+    def collided(self, query):
+        return (1,) if "hash" not in query and "DISTINCT key" in query and self.collide.pop() else rows(self, query)
+
+    monkeypatch.setattr(edge_database.EdgeDatabase, "collide", [False, True], raising=False)
+    monkeypatch.setattr(edge_database.EdgeDatabase, "_row", collided)
+    assert_same(tmp_path, put({"source": ["a", "b"], "target": ["b", "c"]}, tmp_path / "e.csv"))
+    assert edge_database.EdgeDatabase.collide == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("packed", [1, 1 << 31])
+def test_keys_of_one_and_of_two_numbers(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr(edge_database, "PACKED", packed)
+    edges, nodes = csv_graph(tmp_path, np.arange(30))
+    assert_same(tmp_path, edges, nodes)

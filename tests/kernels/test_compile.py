@@ -8,8 +8,9 @@ import numba
 import numpy as np
 import pytest
 
-from glace.kernels import compile as compilation
-from glace.kernels.compile import by_rows, cores, kernel_threads, on_compilation, set_threads, threads
+from glace import cores as module
+from glace.cores import cores
+from glace.kernels.compile import by_rows, kernel_threads, on_compilation, set_threads, threads
 
 
 @pytest.mark.parametrize(
@@ -18,14 +19,14 @@ from glace.kernels.compile import by_rows, cores, kernel_threads, on_compilation
 )
 def test_cores_are_those_that_the_container_allows(tmp_path, monkeypatch, limit, wanted):
     (tmp_path / "cpu.max").write_text(limit)
-    monkeypatch.setattr(compilation, "CPU_LIMIT", tmp_path / "cpu.max")
+    monkeypatch.setattr(module, "CPU_LIMIT", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert cores() == wanted
 
 
 def test_cores_are_those_of_the_affinity_and_of_openmp(tmp_path, monkeypatch):
-    monkeypatch.setattr(compilation, "CPU_LIMIT", tmp_path / "missing")
+    monkeypatch.setattr(module, "CPU_LIMIT", tmp_path / "missing")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "")
     assert cores() == 3

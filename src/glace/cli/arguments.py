@@ -52,21 +52,21 @@ class GraphSource:
 
     graph: Annotated[
         str | None,
-        Argument(metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder or a table of edges."),
+        Argument(metavar="GRAPH", help="A dataset's name, an .npz file, a graph folder, or a table of edges."),
     ] = None
     edges: Annotated[
         Listed,
         _graph_option(
-            "Table of edges: source, target and, optionally, weight. Between node types: word:synset=FILE. May be "
-            "repeated.",
+            "Table of edges: source, target and, optionally, weight; or a folder of .parquet files. Between node "
+            "types: word:synset=FILE. May be repeated.",
             "[TYPE:TYPE=]FILE",
         ),
     ] = None
     attributes: Annotated[
         Listed,
         _graph_option(
-            "Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column. For several node "
-            "types, repeat it as TYPE=FILE.",
+            "Table of attributes: id, then numbers (.csv .tsv .parquet .svmlight), or see --column; or a folder of "
+            ".parquet files. For several node types, repeat it as TYPE=FILE.",
             "[TYPE=]FILE",
         ),
     ] = None
@@ -166,12 +166,13 @@ class GraphSource:
         Each is one path, None, or a dict of paths by node type.
         """
         from glace import datasets
+        from glace.io.folder import holds_tables
         from glace.io.table_file import TABLES
 
         if (self.graph is None) == (not self.edges):
             given = "nothing" if self.graph is None else f"both {self.graph} and --edges {', '.join(self.edges or [])}"
             raise InputError(f"name one graph: a dataset, a file, or --edges FILE, not {given}")
-        is_table = self.graph is None or self.graph.lower().endswith(TABLES)
+        is_table = self.graph is None or self.graph.lower().endswith(TABLES) or holds_tables(self.graph)
         self._check_applicable(is_table, is_dataset=not is_table and self._dataset in datasets.names())
         if not is_table:
             return None

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from glace.cores import cores
 from glace.errors import GlaceError, InputError
 from glace.features.pipeline import Count
 from glace.fitted.batches import BatchEmbedder, EmbeddingSummary
 from glace.io.table_file import parquet_files, parquet_rows, table_pieces
-from glace.kernels.compile import cores
 from glace.storage.files import replacing, sha256_of
 
 if TYPE_CHECKING:

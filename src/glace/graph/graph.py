@@ -763,7 +763,7 @@ def build(
     loops = pairs[:, 0] == pairs[:, 1]
     pairs, weights = pairs[~loops], weights[~loops]
     adjacency, merged = _merged(pairs, weights, count, directed)
-    check_sums(adjacency)
+    check_sums(adjacency.data)
     for name, categories in (("labels", labels), ("node types", node_types)):
         if categories is not None and len(categories) != count:
             raise InputError(f"{len(categories):,} {name} for {count:,} nodes; give one for each node")

@@ -1,14 +1,14 @@
-"""Tables to a graph folder in a stream: memory grows with the number of nodes, not of edges or attributes."""
+"""Tables to a graph folder in a stream: edges and ids are kept in a database on disk, attributes are read twice."""
 
+import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from glace.categories import Categories
@@ -22,27 +22,18 @@ from glace.features.columns import (
     ids_of,
     sparse_rows_of,
 )
-from glace.graph.codec import encode_ids
 from glace.graph.graph import CleaningReport, Graph
-from glace.ids import NodeIds, id_array
+from glace.ids import id_array
+from glace.io.edge_database import EdgeDatabase, edge_database
 from glace.io.folder import FolderWriter, read_folder, writing
-from glace.io.merging import EdgeMerger
-from glace.io.table_file import (
-    TableFile,
-    check_first_rows,
-    table_pieces,
-    with_common_ids,
-    with_ids_only,
-    with_integer_ids,
-)
-from glace.io.tables import EdgeTable, are_unknown, check_id_kinds, check_policy, edge_table, sorted_ids, unknown_node
+from glace.io.merging import Entries, merged, write_adjacency
+from glace.io.table_file import TableFile, check_first_rows, table_pieces, with_ids_only, with_integer_ids
+from glace.io.tables import EdgeTable, check_id_kinds, check_policy, edge_table, unknown_node
 from glace.sparse import Matrix, checked_matrix, index_width_of, nonzeros_per_row
 from glace.storage.container import pack_strings
 from glace.values import NONE, ValueSummary, in_storage
 
 ATTRIBUTES = "types/0/attributes"
-IDS_PER_EDGE = 4
-"""Looking up string ids builds a hash table of all of them, so edges are looked up in groups of n / 4 at least."""
 
 Positions = npt.NDArray[np.int64]
 Report = Callable[[float], None]
@@ -62,17 +53,19 @@ def convert_tables(
 ) -> Graph:
     """Write the graph that `read_tables` would read to a graph folder, without holding it in memory.
 
-    The files are read twice, piece by piece. Memory holds the ids, a few bytes per node, and some megabytes of edges
-    or rows. Graphs with texts, mixed columns or node types are written with ``write_folder(read_tables(...), path)``.
+    The files are read twice, piece by piece; edges and ids are matched and sorted by DuckDB, which keeps on disk, in
+    the new folder, what does not fit into 1.4 GB. Rows of attributes take some bytes per node. Ids of edges that are
+    the integers 0 to n - 1, each of them used, need not be looked up. Graphs with texts, mixed columns or node types
+    are written with ``write_folder(read_tables(...), path)``.
 
     Parameters
     ----------
     edges : path
-        File of the edges, see `read_tables`.
+        File of the edges, see `read_tables`, or a folder of Parquet files.
     path : path
         The folder to write, by convention NAME.graph. An existing graph folder is replaced.
     attributes : path, optional
-        File of numeric attributes.
+        File of numeric attributes, or a folder of Parquet files.
     directed : bool, default False
         Whether edges have a direction.
     nodes_without_attributes : {"error", "empty"}, default "error"
@@ -106,17 +99,19 @@ def convert_tables(
     check_policy(nodes_without_attributes)
     report_progress = progress or (lambda *_: None)
     with writing(path) as writer:
-        edge_file = _EdgeFile.scan(edges, header, partial(report_progress, "ids"))
-        report_rows = partial(report_progress, "rows")
-        rows = None if attributes is None else NodeRows(attributes, header, report_rows)
-        plan = _plan(edge_file, rows, header, nodes_without_attributes)
-        if len(plan.ids) == 0:
-            raise InputError("a graph needs at least one node, but there are no edges and no attributes")
-        report = _write_edges(writer, plan, directed, report_progress)
+        with edge_database(writer.folder / "edges") as database:
+            edge_file = _EdgeFile.scan(edges, header, database, partial(report_progress, "ids"))
+            rows = None if attributes is None else NodeRows(attributes, header, partial(report_progress, "rows"))
+            edge_file, report = _name_nodes(database, edge_file, rows, header, nodes_without_attributes)
+            nodes = database.count
+            if nodes == 0:
+                raise InputError("a graph needs at least one node, but there are no edges and no attributes")
+            _write_ids(writer, database)
+            positions = np.empty(0, np.int64) if rows is None else database.described_nodes()
+            report = _write_edges(writer, database, edge_file, directed, report, report_progress)
         if rows is not None:
-            report = _write_rows(writer, rows, plan, report, partial(report_progress, "attributes"))
-        writer.put(encode_ids(plan.ids))
-        writer.finish(_metadata(len(plan.ids), rows, directed), report)
+            report = _write_rows(writer, rows, positions, nodes, report, partial(report_progress, "attributes"))
+        writer.finish(_metadata(nodes, rows, directed), report)
     return read_folder(path)
 
 
@@ -226,135 +221,148 @@ def _metadata(nodes: int, rows: NodeRows | None, directed: bool) -> dict[str, ob
 
 @dataclass(frozen=True)
 class _EdgeFile:
-    """A file of edges that was read once for its ids."""
+    """A file, or folder of files, of edges that was read once for its ids."""
 
     path: str | Path
     header: bool
-    summary: TableFile
-    """The distinct ids, in both id columns."""
-    rows: int
-    as_integers: bool = False
-    """Whether ids that are text in the file are integers."""
+    first: TableFile
+    """Its first rows."""
+    kind: pa.DataType
+    """Type of the ids."""
 
     @classmethod
-    def scan(cls, path: str | Path, header: bool, report: Report) -> "_EdgeFile":
-        ids, rows, first = _DistinctIds(), 0, None
-        for piece, share in table_pieces(path, "edges", header):
-            table = edge_table(piece.table, piece.where)
-            ids.add(pa.concat_arrays([table.source, table.target]))
-            rows, first = rows + len(table.source), first or piece
-            report(share)
-        assert first is not None, "a file has at least one piece"
-        return cls(path, header, with_ids_only(first, ids.array()), rows)
+    def scan(cls, path: str | Path, header: bool, database: EdgeDatabase, report: Report) -> "_EdgeFile":
+        """Read the ids of all edges into a database."""
+        pieces = table_pieces(path, "edges", header)
+        first, share = next(pieces)
+        kind = edge_table(first.table, first.where).source.type
 
-    @property
-    def ids(self) -> pa.Array:
-        """The distinct ids."""
-        return id_array(self.summary.id_values()[0])
+        def columns() -> Iterator[pa.Array]:
+            for piece, share_read in itertools.chain([(first, share)], pieces):
+                table = _checked(edge_table(piece.table, piece.where), kind)
+                yield from (table.source, table.target)
+                report(share_read)
+
+        database.add_names(columns(), kind)
+        return cls(path, header, first, kind)
+
+    def summary(self, ids: pa.Array) -> TableFile:
+        """Return a table with the columns of the file and these ids."""
+        return with_ids_only(self.first, ids)
 
     def tables(self) -> Iterator[tuple[EdgeTable, float]]:
         """Read the edges again, piece by piece; yield the share of the file read so far with each piece."""
+        as_integers = self.first.raw_ids and pa.types.is_integer(self.kind)
         for piece, share in table_pieces(self.path, "edges", self.header):
-            converted = with_integer_ids(piece) if self.as_integers else piece
+            converted = with_integer_ids(piece) if as_integers else piece
             assert converted is not None, "all ids are integers"
             yield edge_table(converted.table, converted.where), share
 
-    def groups(self, rows: int) -> Iterator[tuple[list[EdgeTable], float]]:
-        """The pieces in groups of at least this many rows, except the last group."""
-        group: list[EdgeTable] = []
-        share = 1.0
-        for table, share in self.tables():
-            group.append(table)
-            if sum(len(each.source) for each in group) >= rows:
-                yield group, share
-                group = []
-        if group:
-            yield group, share
+
+def _checked(table: EdgeTable, kind: pa.DataType) -> EdgeTable:
+    """Return edges with ids of a type; those of an empty piece have none."""
+    if len(table.source) and table.source.type != kind:
+        raise InputError(
+            f"{table.where.name}: ids are {table.source.type}, but in other files {kind}; make them the same"
+        )
+    return replace(table, source=table.source.cast(kind), target=table.target.cast(kind))
 
 
-class _DistinctIds:
-    """Collects the distinct values of a column that comes in pieces, in the order of their first occurrence."""
-
-    def __init__(self) -> None:
-        self.pieces: list[pa.Array] = []
-        self.merged, self.pending = 0, 0
-
-    def add(self, values: pa.Array) -> None:
-        self.pieces.append(pc.unique(values))
-        self.pending += len(self.pieces[-1])
-        if self.pending > self.merged:  # the size doubles, so all merges together cost little more than the last
-            self.array()
-
-    def array(self) -> pa.Array:
-        whole = pc.unique(pa.concat_arrays(self.pieces))
-        self.pieces, self.merged, self.pending = [whole], len(whole), 0
-        return whole
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The position of every node: all ids in ascending order, and the position of each row of attributes."""
-
-    edges: _EdgeFile
-    ids: NodeIds
-    rows: Positions = field(default_factory=lambda: np.empty(0, np.int64))
-    report: CleaningReport = field(default_factory=CleaningReport)
-
-    def pairs(self, tables: list[EdgeTable]) -> Positions:
-        """(E, 2) node numbers of the edges."""
-        ids = [*(table.source for table in tables), *(table.target for table in tables)]
-        return self.positions(pa.concat_arrays(ids)).reshape(2, -1).T
-
-    def positions(self, column: pa.Array) -> Positions:
-        """The node numbers of ids, all of which must exist."""
-        if self.ids.are_strings:
-            return self.ids.find(column)
-        return np.asarray(np.searchsorted(self.ids.to_numpy(), column.to_numpy()))
-
-
-def _plan(edges: _EdgeFile, rows: NodeRows | None, header: bool, policy: str) -> _Plan:
+def _name_nodes(
+    database: EdgeDatabase, edges: _EdgeFile, rows: NodeRows | None, header: bool, policy: str
+) -> tuple[_EdgeFile, CleaningReport]:
+    """Number all nodes, named by edges or described by rows; ids that are all written as integers become integers."""
+    names = edges.first.table.column_names + ([] if rows is None else rows.summary.table.column_names)
+    named = edges.summary(database.names_among(names))
     nodes = [] if rows is None else [rows.summary]
     if header:
-        check_first_rows([edges.summary], nodes)
-    named, *described = with_common_ids([edges.summary, *nodes])
-    as_integers = named.raw_ids and pa.types.is_integer(named.id_values()[0].type)
-    edges = replace(edges, summary=named, as_integers=as_integers)
-    if rows is None:
-        return _Plan(edges, NodeIds(sorted_ids(edges.ids)))
-    known = distinct(ids_of(described[0].table, rows.key, rows.where), rows.where)
-    check_id_kinds(edges.ids, named.where, known, rows.where)
-    added = edges.ids.filter(pa.array(are_unknown(edges.ids, known)))
-    if len(added) and policy == "error":
-        errors = (unknown_node(table, "", known, rows.where, len(added)) for table, _ in edges.tables())
+        check_first_rows([named], nodes)
+    described = [with_integer_ids(file) for file in nodes]
+    integers = pa.types.is_integer(edges.kind) or (edges.first.raw_ids and database.names_are_integers())
+    if integers and None not in described:
+        nodes = [file for file in described if file is not None]
+        if not pa.types.is_integer(edges.kind):
+            database.make_names_integers()
+            edges = replace(edges, kind=pa.int64())
+    report = CleaningReport() if rows is None else _describe(database, edges, rows, nodes[0], policy)
+    database.number_nodes()
+    return edges, report
+
+
+def _describe(database: EdgeDatabase, edges: _EdgeFile, rows: NodeRows, file: TableFile, policy: str) -> CleaningReport:
+    """Add the ids of rows to the database; what to do with other nodes says the policy."""
+    known = distinct(ids_of(file.table, rows.key, rows.where), rows.where)
+    check_id_kinds(id_array(database.first_names()), edges.first.where, known, rows.where)
+    count = database.count_names()
+    added = database.add_described(known.array if len(known) else known.array.cast(edges.kind))
+    if added and policy == "error":
+        errors = (unknown_node(table, "", known, rows.where, added) for table, _ in edges.tables())
         raise next(filter(None, errors))
-    ids = sorted_ids(pa.concat_arrays([known.array.cast(added.type), added]) if len(added) else known.array)
-    without_edges = len(known) - (len(edges.ids) - len(added))
-    report = CleaningReport(nodes_only_in_edges=len(added), nodes_only_in_attributes=without_edges)
-    plan = _Plan(edges, NodeIds(ids), report=report)
-    return replace(plan, rows=plan.positions(known.array.cast(ids.type)))
+    return CleaningReport(nodes_only_in_edges=added, nodes_only_in_attributes=len(known) - (count - added))
 
 
-def _write_edges(writer: FolderWriter, plan: _Plan, directed: bool, progress: Progress) -> CleaningReport:
-    merger = EdgeMerger(writer, len(plan.ids), plan.edges.rows, directed)
-    for tables, share in plan.edges.groups(len(plan.ids) // IDS_PER_EDGE):
-        merger.add(plan.pairs(tables), np.concatenate([table.weights for table in tables]))
-        progress("edges", share)
-    progress("merging", 0.0)
-    only_in = plan.report.nodes_only_in_edges, plan.report.nodes_only_in_attributes
-    return replace(merger.finish(), nodes_only_in_edges=only_in[0], nodes_only_in_attributes=only_in[1])
+def _write_ids(writer: FolderWriter, database: EdgeDatabase) -> None:
+    """Write the ids as `glace.graph.codec.encode_ids` does, in a stream."""
+    if database.numbered:
+        return
+    if not database.has_texts:
+        with writer.stream("ids", np.int64) as numbers:
+            for ids in database.ids():
+                numbers.append(ids.to_numpy())
+        return
+    total = 0
+    with writer.stream("ids/bytes", np.uint8) as letters, writer.stream("ids/offsets", np.int64) as ends:
+        ends.append([0])
+        for ids in database.ids():
+            packed = pack_strings("ids", ids)
+            letters.append(packed["ids/bytes"])
+            ends.append(total + packed["ids/offsets"][1:])
+            total += int(packed["ids/offsets"][-1])
+
+
+def _write_edges(
+    writer: FolderWriter,
+    database: EdgeDatabase,
+    edges: _EdgeFile,
+    directed: bool,
+    report: CleaningReport,
+    progress: Progress,
+) -> CleaningReport:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for table, share in edges.tables():
+            checked = _checked(table, edges.kind)
+            weights = pa.array(checked.weights.astype(np.float32))
+            yield pa.record_batch({"source": checked.source, "target": checked.target, "weight": weights})
+            progress("edges", share)
+
+    self_loops = database.add_edges(batches(), edges.kind)
+    total = database.count_edges()
+    entries = _reported(database.entries(), 2 * total, partial(progress, "merging"))
+    found = write_adjacency(writer, merged(entries), database.count, total, directed)
+    only_in = report.nodes_only_in_edges, report.nodes_only_in_attributes
+    return replace(found, self_loops=self_loops, nodes_only_in_edges=only_in[0], nodes_only_in_attributes=only_in[1])
+
+
+def _reported(parts: Iterator[Entries], total: int, report: Report) -> Iterator[Entries]:
+    done = 0
+    report(0.0)
+    for part in parts:
+        yield part
+        done += len(part.rows)
+        report(min(done / max(total, 1), 1.0))
 
 
 def _write_rows(
-    writer: FolderWriter, rows: NodeRows, plan: _Plan, report: CleaningReport, progress: Report
+    writer: FolderWriter, rows: NodeRows, positions: Positions, nodes: int, report: CleaningReport, progress: Report
 ) -> CleaningReport:
     for name, categories in (("labels", rows.labels), ("node_types", rows.types)):
         if categories is not None:
-            codes = np.full(len(plan.ids), -1, dtype=np.int32)
-            codes[plan.rows] = categories.codes
+            codes = np.full(nodes, -1, dtype=np.int32)
+            codes[positions] = categories.codes
             writer.put({f"{name}/codes": codes, **pack_strings(f"{name}/names", categories.names)})
     if rows.feature_names is not None:
         writer.put(pack_strings("types/0/feature_names", rows.feature_names))
     if not rows.columns:
         return report
-    counts = rows.write(writer, plan.rows, len(plan.ids), progress)
+    counts = rows.write(writer, positions, nodes, progress)
     return replace(report, empty_attribute_rows=int((counts == 0).sum()))

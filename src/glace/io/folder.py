@@ -96,8 +96,15 @@ def read_folder(path: str | Path, *, verify: bool = False) -> Graph:
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether a path names a graph folder: a folder exists there, or the name ends in .graph."""
-    return Path(path).is_dir() or str(path).rstrip("/").endswith(ENDING)
+    """Whether a path names a graph folder: a folder without tables exists there, or the name ends in .graph."""
+    named = str(path).rstrip("/").endswith(ENDING)
+    return named or (Path(path).is_dir() and not holds_tables(path))
+
+
+def holds_tables(path: str | Path) -> bool:
+    """Whether a path names a folder of Parquet files, and not a graph folder."""
+    folder = Path(path)
+    return folder.is_dir() and not (folder / MARK).exists() and any(folder.glob("*.parquet"))
 
 
 def size_of(path: str | Path) -> int:

@@ -53,7 +53,7 @@ def read_tables(
     nodes_without_attributes: str = "error",
     header: bool = True,
 ) -> Graph:
-    """Read a graph from table files: .csv, .tsv, .txt (tabs), .csv.gz, .tsv.gz or .parquet.
+    """Read a graph from table files: .csv, .tsv, .txt (tabs), .csv.gz, .tsv.gz or .parquet, or folders of the last.
 
     The columns are those of `from_tables`. In text files ids are read as text; they become integers only if all ids in
     all files are written as plain integers, so "007" stays text. With several node types there is one file per type,
@@ -136,7 +136,8 @@ def read_graph(path: FilePath, *, directed: bool = False) -> Graph:
     Parameters
     ----------
     path : path
-        An .npz file, a table of edges for a graph without attributes, or a graph folder, which is memory-mapped.
+        An .npz file, a table of edges, or a folder of such Parquet files, for a graph without attributes, or a graph
+        folder, which is memory-mapped.
     directed : bool, default False
         Whether edges have a direction. Leave it out for a graph folder, which states it.
 
@@ -164,7 +165,7 @@ def read_graph(path: FilePath, *, directed: bool = False) -> Graph:
         if directed and not graph.directed:
             raise InputError(f"the edges of {path} have no direction; convert it again as a directed graph")
         return graph
-    if ending_of(Path(path), (".npz", *TABLES)) == ".npz":
+    if not Path(path).is_dir() and ending_of(Path(path), (".npz", *TABLES)) == ".npz":
         return read_npz(path, directed=directed)
     return read_tables(path, directed=directed)
 

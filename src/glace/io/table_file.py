@@ -313,10 +313,10 @@ def ending_of(path: Path, known: Sequence[str]) -> str:
 
 def read_table(path: str | Path, role: str, header: bool, text_columns: Sequence[str] = ()) -> TableFile:
     """Read a whole file of "edges", "attributes" or "texts"; the `text_columns` are text even if they look numeric."""
-    source, _, file = _opened(path, role, header)
+    source, _, file = (Path(path), "", None) if Path(path).is_dir() else _opened(path, role, header)
     if file is None:
         pieces = [piece for piece, _ in table_pieces(path, role, header)]
-        return replace(pieces[0], table=pa.concat_tables(piece.table for piece in pieces))
+        return replace(pieces[0], table=_joined(pieces, source), where=RowLocator(source.name))
     where = RowLocator(source.name, file.line_of_row)
     names, types = _schema(file, role, where)
     types |= {name: pa.large_string() for name in text_columns if name in names}
@@ -324,11 +324,22 @@ def read_table(path: str | Path, role: str, header: bool, text_columns: Sequence
     return TableFile(table, role, where, raw_ids=True, named=header)
 
 
+def _joined(pieces: list[TableFile], source: Path) -> pa.Table:
+    try:
+        return pa.concat_tables(piece.table for piece in pieces)
+    except pa.ArrowInvalid as problem:
+        raise InputError(f"the files of {source} have different columns: {one_line(problem)}") from problem
+
+
 def table_pieces(path: str | Path, role: str, header: bool) -> Iterator[tuple[TableFile, float]]:
     """Read a file a few megabytes at a time: yield at least one piece, and the share of the file read so far.
 
-    Messages count rows from the start of the file. Of an edge file only the columns of the edges are read.
+    Messages count rows from the start of the file. Of an edge file only the columns of the edges are read. A folder of
+    Parquet files is read file by file.
     """
+    if Path(path).is_dir():
+        yield from _folder_pieces(Path(path), role, header)
+        return
     source, ending, file = _opened(path, role, header)
     row_number: Callable[[int], int] = (lambda position: position + 1) if file is None else file.line_of_row
     if file is not None:
@@ -341,6 +352,14 @@ def table_pieces(path: str | Path, role: str, header: bool) -> Iterator[tuple[Ta
         where = RowLocator(source.name, lambda position, first=first: row_number(position + first))  # type: ignore[misc]
         yield TableFile(table, role, where, raw_ids=file is not None, named=named), share
         first += table.num_rows
+
+
+def _folder_pieces(folder: Path, role: str, header: bool) -> Iterator[tuple[TableFile, float]]:
+    files = parquet_files(folder)
+    sizes = [file.stat().st_size for file in files]
+    for number, file in enumerate(files):
+        for piece, share in table_pieces(file, role, header):
+            yield piece, (sum(sizes[:number]) + share * sizes[number]) / sum(sizes)
 
 
 def with_ids_only(file: TableFile, ids: pa.Array) -> TableFile:
@@ -377,7 +396,7 @@ def _opened(path: str | Path, role: str, header: bool) -> tuple[Path, str, TextF
 def _parquet_pieces(path: Path) -> Iterator[Piece]:
     done = 0
     try:
-        with pa.parquet.ParquetFile(path) as opened:
+        with pa.parquet.ParquetFile(path, pre_buffer=False) as opened:  # else it keeps what it has read: the whole file
             schema, count = opened.schema_arrow, opened.metadata.num_rows
             check_names(schema.names, RowLocator(path.name))
             for batch in opened.iter_batches(_rows_per_piece(opened.metadata)):

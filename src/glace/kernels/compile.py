@@ -2,18 +2,18 @@
 
 import functools
 import itertools
-import math
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
+
+from glace.cores import cores
 
 IntArray = npt.NDArray[np.integer]
 FloatArray = npt.NDArray[np.floating]
@@ -21,7 +21,6 @@ BoolArray = npt.NDArray[np.bool_]
 CSR = tuple[IntArray, IntArray, FloatArray]
 """indptr, indices and data of a sparse matrix."""
 
-CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 PARTS = 4
 """Parts that each thread processes: with more than one, a thread that is done early takes from the others."""
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -81,24 +80,6 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork: a child would wait for them forever
     os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use: by affinity, by the limit of a container, by OpenMP's."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    limits = [len(affinity(0)) if affinity else os.cpu_count() or 1, _container_limit()]
-    if os.environ.get("OMP_NUM_THREADS", "").isdecimal():
-        limits.append(int(os.environ["OMP_NUM_THREADS"]))
-    return max(int(min(limits)), 1)
-
-
-def _container_limit() -> float:
-    """Return the cores that a Linux container may use, from the microseconds per period in its control group."""
-    try:
-        quota, period = CPU_LIMIT.read_text().split()
-        return math.ceil(int(quota) / int(period))
-    except (OSError, ValueError):  # no control groups here, or no limit ("max")
-        return math.inf
 
 
 def set_threads(count: int) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glace.io import merging
+from benchmarks import buckets as module
 
 
 @given(
@@ -14,12 +14,12 @@ from glace.io import merging
 )
 def test_records_come_out_by_range_in_their_order(rows, pieces, each, tmp_path_factory):
     total = sum(map(len, pieces))
-    before = merging.RECORDS
-    merging.RECORDS = each
+    before = module.RECORDS
+    module.RECORDS = each
     try:
-        buckets = merging.Buckets(tmp_path_factory.mktemp("spill") / "b", rows, total, np.int64)
+        buckets = module.Buckets(tmp_path_factory.mktemp("spill") / "b", rows, total, np.int64)
     finally:
-        merging.RECORDS = before
+        module.RECORDS = before
     for piece in pieces:
         keys = np.array(piece, dtype=np.int64)
         buckets.put(keys % rows, keys)
