@@ -29,18 +29,28 @@ class NodeIds:
     """The distinct ids of n nodes, all strings or all integers; the k-th id belongs to node k."""
 
     def __init__(self, values: IdColumn) -> None:
-        self.array = id_array(values)
+        self._array: pa.Array | None = id_array(values)
+        self._count = len(self._array)
         repeated = _first_repeated(self.array)
         if repeated is not None:
             raise InputError(f"id {repeated!r} occurs more than once; every node needs its own id")
 
     @classmethod
     def numbered(cls, count: int) -> "NodeIds":
-        """Return the ids 0, 1, ... count - 1."""
-        return cls(pa.array(np.arange(count, dtype=np.int64)))
+        """Return the ids 0, 1, ... count - 1, which take no memory before they are used."""
+        ids = cls.__new__(cls)
+        ids._array, ids._count = None, count
+        return ids
+
+    @property
+    def array(self) -> pa.Array:
+        """The ids as an Arrow array of int64 or large_string."""
+        if self._array is None:
+            self._array = pa.array(np.arange(self._count, dtype=np.int64))
+        return self._array
 
     def __len__(self) -> int:
-        return len(self.array)
+        return self._count
 
     @overload
     def __getitem__(self, position: slice) -> list[NodeId]: ...
@@ -62,10 +72,12 @@ class NodeIds:
         return self._scan(wanted) >= 0
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NodeIds) and bool(self.array.equals(other.array))
+        if not isinstance(other, NodeIds) or len(self) != len(other):
+            return False
+        return (self._array is None and other._array is None) or bool(self.array.equals(other.array))
 
     def __hash__(self) -> int:
-        return hash((len(self), str(self.array.type)))
+        return hash((len(self), self.are_strings))
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(value) for value in self.array[:3].to_pylist())
@@ -73,12 +85,12 @@ class NodeIds:
 
     def ascend(self) -> bool:
         """Return whether the ids are sorted; they are compared in blocks, without a copy."""
-        return _ascends(self.array)
+        return self._array is None or _ascends(self.array)
 
     @property
     def are_strings(self) -> bool:
         """Whether the ids are strings; otherwise they are 64-bit integers."""
-        return bool(pa.types.is_large_string(self.array.type))
+        return self._array is not None and bool(pa.types.is_large_string(self._array.type))
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """Return the ids as an array of int64 or of Python strings."""
@@ -122,9 +134,11 @@ class NodeIds:
 
         They do not depend on whether the ids fill an Arrow buffer or are a slice of it.
         """
-        yield str(self.array.type).encode()
+        yield b"large_string" if self.are_strings else b"int64"
         if not self.are_strings:
-            yield np.ascontiguousarray(self.to_numpy()).data
+            for part in blocks(len(self)):
+                numbers = np.arange(part.start, part.stop) if self._array is None else self.array[part].to_numpy()
+                yield np.ascontiguousarray(numbers, dtype=np.int64).data
             return
         for part in blocks(len(self)):
             yield pc.binary_length(self.array[part]).to_numpy().data

@@ -313,7 +313,9 @@ def test_ids_from_0_to_n_are_node_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(edge_database.EdgeDatabase, "_create_keys", lookup)
     for name, links in (("dense", [3, 0, 2, 1]), ("loop", [3, 0, 2, 2]), ("text", ["1", "0", "2", "3"])):
         edges = put({"source": links, "target": [1, 1, 2, 3]}, tmp_path / f"{name}.csv")
-        assert assert_same(tmp_path, edges).num_nodes == 4
+        graph = assert_same(tmp_path, edges)
+        assert graph.num_nodes == 4
+        assert graph.ids._array is None, "such ids take no memory"
     put({"id": [3, 1, 0, 2], "x": [1.0, 2.0, 3.0, 4.0]}, tmp_path / "n.csv")
     put({"source": [3], "target": [1]}, tmp_path / "one.csv")
     assert assert_same(tmp_path, tmp_path / "one.csv", tmp_path / "n.csv").num_nodes == 4
