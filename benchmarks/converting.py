@@ -38,10 +38,11 @@ def look():
 watch = threading.Thread(target=look)
 watch.start()
 graph = glace.convert_tables(sys.argv[1], sys.argv[2])
-seconds = time.perf_counter() - began
+seconds, processor = time.perf_counter() - began, time.process_time()
 over.set()
 watch.join()
-print(json.dumps({"seconds": seconds, "peak_mb": memory_mb("VmHWM"), "own_mb": own[0], "graph": graph.fingerprint()}))
+found = {"seconds": seconds, "processor": processor, "peak_mb": memory_mb("VmHWM"), "own_mb": own[0]}
+print(json.dumps(found | {"graph": graph.fingerprint()}))
 """
 
 
@@ -80,26 +81,30 @@ def main(
     edges: Annotated[list[int] | None, typer.Option(help="Edges of the tables.")] = None,
     before: Annotated[Path | None, typer.Option(help="Checkout of another version.")] = None,
     integers: Annotated[bool, typer.Option("--integers", help="Ids are 0 to n - 1 instead of strings.")] = False,
-    folder: Annotated[Path | None, typer.Option(help="Folder for the files; a temporary one by default.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder that keeps the tables; a temporary one by default.")
+    ] = None,
+    only_before: Annotated[bool, typer.Option("--only-before", help="Leave this version out.")] = False,
     rounds: Rounds = 1,
     results: Results = RESULTS,
 ) -> None:
     """Convert tables of each size, by this version and another in turn."""
     report = Report("converting", results, {"ids": "integers" if integers else "strings"})
-    sides = ({} if before is None else {"before": before}) | {"now": FOLDER.parent}
+    sides = ({} if before is None else {"before": before}) | ({} if only_before else {"now": FOLDER.parent})
     best: dict[tuple[int, str], dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(dir=folder) as work:
         for size in edges or [10_000_000]:
-            table = Path(work) / "edges.parquet"
-            write_edges(table, size, not integers)
+            table = (folder or Path(work)) / f"{size}-{report.facts['ids']}.parquet"
+            if not table.exists():
+                write_edges(table, size, not integers)
             for side in in_turn(list(sides), rounds, f"{size:,} edges"):
                 found = converted(sides[side], table, Path(work) / "converted.graph")
                 report.note(edges=size, side=side, **found)
                 old = best.get((size, side))
                 best[size, side] = found if old is None or found["seconds"] < old["seconds"] else old
-    columns = ["edges", "side", "s", "MB", "MB without mapped files", "graph"]
+    columns = ["edges", "side", "s", "cpu s", "MB", "MB without mapped files", "graph"]
     lines = [
-        (size, side, each["seconds"], each["peak_mb"], each["own_mb"], each["graph"][:12])
+        (size, side, each["seconds"], each["processor"], each["peak_mb"], each["own_mb"], each["graph"][:12])
         for (size, side), each in best.items()
     ]
     report.table(f"ids are {report.facts['ids']}", columns, lines)

@@ -93,3 +93,15 @@ def test_files_that_are_not_whole_arrays_are_refused(tmp_path):
     }.items():
         with pytest.raises(FormatError, match=message):
             disk.map_npy(tmp_path / f"{name}.npy")
+
+
+def test_released_memory_is_read_again(tmp_path):
+    written = disk.create_npy(tmp_path / "a.npy", (1000,), np.int64)
+    written[:] = np.arange(1000)
+    disk.release(written)
+    np.testing.assert_array_equal(written, np.arange(1000))
+    mapped = disk.map_npy(tmp_path / "a.npy")
+    assert mapped.sum() == 499_500
+    disk.release(mapped)
+    np.testing.assert_array_equal(mapped[::-1][:3], [999, 998, 997])
+    disk.release(np.arange(3))

@@ -28,6 +28,7 @@ from glace.graph.graph import Graph, Mapped, NodeAttributes, NodeType
 from glace.ids import NodeIds
 from glace.sparse import Matrix, assembled, bad_weights, entry_blocks, index_width
 from glace.storage.container import Arrays, pack_strings, unpack_strings
+from glace.storage.mapped import release
 from glace.values import SCALINGS
 
 JSON = dict[str, object]
@@ -80,6 +81,7 @@ def decode(
     adjacency = decode_matrix("adjacency", arrays, (count, count))
     if any(bad_weights(block).any() for block in row_blocks(adjacency.data)):
         raise FormatError("edge weights must be finite and above 0")
+    release(adjacency.data)
     neighbors = None
     if mapped and directed:
         neighbors = decode_matrix("neighbors", arrays, (count, count))
@@ -189,6 +191,7 @@ def decode_matrix(name: str, arrays: Arrays, shape: tuple[int, int]) -> sp.csr_a
         ascends[boundaries[(boundaries >= 0) & (boundaries < len(ascends))]] = True
         if not ascends.all():
             raise FormatError(f"{name}/indices must ascend in each row")
+    release(indices)
     return matrix
 
 

@@ -30,6 +30,7 @@ from glace.sparse import (
     read_only,
     summed_matrix,
 )
+from glace.storage.mapped import release
 from glace.values import NONE, ValueSummary, are_counted, in_storage
 
 NodeIndex = npt.NDArray[np.int64]
@@ -699,6 +700,7 @@ class Graph:
                 # The width of an index depends on the size of a matrix and, in scipy, on how it was made.
                 wide = block.astype(np.int64) if block.dtype.kind == "i" else block
                 digest.update(np.ascontiguousarray(wide).data)
+            release(array)
         for part in self.ids.contents():
             digest.update(part)
         if self.node_types is not None:

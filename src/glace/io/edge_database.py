@@ -19,8 +19,8 @@ from glace.io.merging import Entries, entries_of
 if TYPE_CHECKING:
     import duckdb
 
-MEMORY_MB = 1400
-"""Memory of the database; what does not fit goes to disk. The process takes about 300 MB more."""
+MEMORY_MB = 1200
+"""Memory of the database; what does not fit goes to disk. The process takes 500 MB more."""
 BATCH_ROWS = 1 << 20
 PACKED = 1 << 31
 """Below so many nodes, both ends of an edge fit into one 64-bit key to sort by, which is faster than two."""

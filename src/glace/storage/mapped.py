@@ -1,6 +1,7 @@
 """Arrays larger than memory: in temporary files, or mapped from .npy files."""
 
 import math
+import mmap
 import os
 import tempfile
 from pathlib import Path
@@ -47,6 +48,15 @@ def map_npy(path: Path) -> Array:
             f"{path} has {path.stat().st_size:,} bytes, but its header declares {mapped.offset + mapped.nbytes:,}"
         )
     return _plain(mapped)
+
+
+def release(array: Array) -> None:
+    """Give back the memory of a mapped array, which is read again when it is used; other arrays are left alone."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def create_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
