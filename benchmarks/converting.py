@@ -35,7 +35,7 @@ def look():
     while not over.wait(0.05):
         own[0] = max(own[0], memory_mb("RssAnon") or 0)
 
-watch = threading.Thread(target=look)
+watch = threading.Thread(target=look, daemon=True)
 watch.start()
 graph = glace.convert_tables(sys.argv[1], sys.argv[2])
 seconds, processor = time.perf_counter() - began, time.process_time()

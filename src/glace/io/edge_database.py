@@ -42,6 +42,7 @@ def edge_database(folder: Path) -> Iterator["EdgeDatabase"]:
     }
     try:
         with duckdb.connect(str(folder / "edges.duckdb"), config=options) as connection:
+            connection.execute("SET enable_progress_bar = false")  # it would be printed
             yield EdgeDatabase(connection)
     except duckdb.OutOfMemoryException as problem:
         raise TooLarge(f"the edges fit neither into {MEMORY_MB:,} MB nor on disk: {_first_line(problem)}") from problem
