@@ -325,15 +325,33 @@ def test_ids_from_0_to_n_are_node_numbers(tmp_path, monkeypatch):
 
 
 def test_ids_with_the_same_hash_are_told_apart(tmp_path, monkeypatch):
-    rows = edge_database.EdgeDatabase._row
+    differ, asked = edge_database.EdgeDatabase._keys_differ, []
 
-    def collided(self, query):
-        return (1,) if "hash" not in query and "DISTINCT key" in query and self.collide.pop() else rows(self, query)
+    def collided(self):
+        asked.append(differ(self))
+        return len(asked) > 1
 
-    monkeypatch.setattr(edge_database.EdgeDatabase, "collide", [False, True], raising=False)
-    monkeypatch.setattr(edge_database.EdgeDatabase, "_row", collided)
+    monkeypatch.setattr(edge_database.EdgeDatabase, "_keys_differ", collided)
     assert_same(tmp_path, put({"source": ["a", "b"], "target": ["b", "c"]}, tmp_path / "e.csv"))
-    assert edge_database.EdgeDatabase.collide == []  # type: ignore[attr-defined]
+    assert asked == [True, True]
+
+
+def test_equal_keys_are_found(tmp_path):
+    for keys, expected in (([1, 2, 3, 4], True), ([4, 1, 4, 3], False), ([1, 2, 3, 3], False)):
+        with edge_database.edge_database(tmp_path / "edges") as database:
+            database._create(
+                "keys AS SELECT key FROM given", pa.schema({"key": pa.int64()}), [pa.record_batch({"key": keys})]
+            )
+            assert database._keys_differ() == expected
+        assert not (tmp_path / "edges").exists()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_many_ids_are_collected_part_by_part(tmp_path, monkeypatch, directed):
+    monkeypatch.setattr(edge_database, "DISTINCT_AT_ONCE", 4)
+    edges, nodes = csv_graph(tmp_path, np.arange(30))
+    assert_same(tmp_path, edges, nodes, directed=directed)
+    assert_same(tmp_path, put({"source": list(range(40)), "target": [0] * 40}, tmp_path / "n.parquet"))
 
 
 @pytest.mark.parametrize("packed", [1, 1 << 31])

@@ -54,7 +54,7 @@ def convert_tables(
     """Write the graph that `read_tables` would read to a graph folder, without holding it in memory.
 
     The files are read twice, piece by piece; edges and ids are matched and sorted by DuckDB, which keeps on disk, in
-    the new folder, what does not fit into 1.2 GB. Rows of attributes take some bytes per node. Ids of edges that are
+    the new folder, what does not fit into 1.4 GB. Rows of attributes take some bytes per node. Ids of edges that are
     the integers 0 to n - 1, each of them used, need not be looked up. Graphs with texts, mixed columns or node types
     are written with ``write_folder(read_tables(...), path)``.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from glace.blocks import blocks
 from glace.cores import cores
@@ -19,9 +20,11 @@ from glace.io.merging import Entries, entries_of
 if TYPE_CHECKING:
     import duckdb
 
-MEMORY_MB = 1200
+MEMORY_MB = 1400
 """Memory of the database; what does not fit goes to disk. The process takes 500 MB more."""
 BATCH_ROWS = 1 << 20
+DISTINCT_AT_ONCE = 3_000_000
+"""Distinct ids, about, that are collected at a time: with two threads they take about 800 MB."""
 PACKED = 1 << 31
 """Below so many nodes, both ends of an edge fit into one 64-bit key to sort by, which is faster than two."""
 
@@ -75,7 +78,14 @@ class EdgeDatabase:
     def add_names(self, columns: Iterable[pa.Array], kind: pa.DataType) -> None:
         """Collect the distinct ids of edges, which have this type."""
         batches = (pa.record_batch({"id": column}) for column in columns)
-        self._create("names AS SELECT DISTINCT id FROM given", pa.schema({"id": kind}), batches)
+        self._create("mentions AS SELECT id FROM given", pa.schema({"id": kind}), batches)
+        # DISTINCT keeps all of its result in memory, so it is asked for parts of the ids.
+        parts = -(-self._row("SELECT approx_count_distinct(id) FROM mentions")[0] // DISTINCT_AT_ONCE) or 1
+        self.connection.execute("CREATE TABLE names AS SELECT id FROM mentions LIMIT 0")
+        for part in range(parts):
+            condition = f"hash(id) % {parts} = {part}" if parts > 1 else "true"
+            self.connection.execute(f"INSERT INTO names SELECT DISTINCT id FROM mentions WHERE {condition}")
+        self.connection.execute("DROP TABLE mentions")
 
     def names_are_integers(self) -> bool:
         """Return whether all names are texts of plain 64-bit integers."""
@@ -164,16 +174,22 @@ class EdgeDatabase:
             self.connection.execute(
                 f"CREATE OR REPLACE TABLE keys AS SELECT {key.format('id')} AS key, rowid::{integer} AS n FROM nodes"
             )
-            if self._row("SELECT count(DISTINCT key) FROM keys")[0] == self.count:
+            if self._keys_differ():
                 break
         return key
 
+    def _keys_differ(self) -> bool:
+        last = None
+        for batch in self.connection.sql("SELECT key FROM keys ORDER BY key").to_arrow_reader(BATCH_ROWS):
+            keys = batch.column(0)
+            if keys[0] == last or pc.any(pc.equal(keys[1:], keys[:-1])).as_py():
+                return False
+            last = keys[-1]
+        return True
+
     def count_edges(self) -> int:
-        """Return the number of distinct edges; at most that, if it does not matter for the width of indices."""
-        edges = int(self._row("SELECT count(*) FROM pairs")[0])
-        if edges < PACKED // 2:
-            return edges
-        return int(self._row("SELECT count(*) FROM (SELECT DISTINCT s, d FROM pairs WHERE s <> d)")[0])
+        """Return the number of edges, repeated ones included."""
+        return int(self._row("SELECT count(*) FROM pairs")[0])
 
     def entries(self) -> Iterator[Entries]:
         """Return every edge but self-loops and its reverse, in ascending order."""

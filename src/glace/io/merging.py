@@ -76,7 +76,7 @@ def write_adjacency(
     entries
         What `merged` yields for both directions of all edges, without self-loops.
     nodes, edges
-        Number of nodes, and of distinct edges, each direction counted: they determine the width of indices.
+        Number of nodes, and of edges with repeated ones: they determine the width of indices.
     directed
         Whether edges have a direction.
     """
