@@ -20,7 +20,7 @@ from glace.queries.pair_features import ALTERNATING, DEGREES, SIDES, WALKS, Feat
 from glace.storage.container import Arrays
 
 SAMPLED_NODES = 1000
-"""Random nodes whose candidates are the non-edges of the fit."""
+"""Random nodes, about, whose candidates are the non-edges of the fit."""
 FEWEST_EDGES = 30
 """Validation edges among the candidates below which nothing is learned from them."""
 RIDGE = 0.01
@@ -244,11 +244,11 @@ def matched_to(model: LinkModel, pairs: PairFeatures, generator: np.random.Gener
     """
     if model.candidate_recall is None:
         return model
-    nodes = len(pairs.embedding)
-    sources = generator.permutation(nodes)[:SAMPLED_NODES]
+    weights = sample_nodes(pairs.degrees, generator)
+    sources = np.flatnonzero(weights)
     targets, features = pairs.candidates(sources)
-    scores = model.scores(features[targets >= 0])
-    said = model.probabilities(scores, model.reference_edges).sum() * nodes / len(sources)
+    probabilities = model.probabilities(model.scores(features), model.reference_edges)
+    said = float(weights[sources] @ np.where(targets >= 0, probabilities, 0).sum(axis=1))
     expected = model.candidate_recall * model.reference_edges * (1 if pairs.graph.directed else 2)
     shift = np.clip(np.log(expected / said), -LARGEST_SHIFT, LARGEST_SHIFT) if said > 0 else 0.0
     return replace(model, knots=model.knots + np.array([[0.0], [shift]]))
@@ -271,19 +271,29 @@ def popularity_model(pairs: PairFeatures) -> LinkModel:
     return LinkModel(pairs.names, regression, knots, edges)
 
 
+def sample_nodes(degrees: npt.NDArray[np.integer], generator: np.random.Generator) -> Values:
+    """Draw about `SAMPLED_NODES` of n nodes, half of them by degree; return (n,) how many nodes each stands for.
+
+    Nodes that are not drawn have 0. The most probable pairs belong to nodes with many edges. Drawn evenly, there are
+    hardly any of them, and nothing beside their held-out edges says how often such a pair is no edge.
+    """
+    share = 0.5 / len(degrees) + 0.5 * degrees / max(int(degrees.sum()), 1)
+    chance = np.minimum(SAMPLED_NODES * share, 1.0) if len(degrees) > SAMPLED_NODES else np.ones(len(degrees))
+    return np.asarray((generator.random(len(degrees)) < chance) / chance)
+
+
 def draw_sample(pairs: PairFeatures, held_out: Positions, generator: np.random.Generator) -> Sample:
-    """Compute the features of all candidates of the ends of held-out edges and of `SAMPLED_NODES` random nodes."""
-    nodes = len(pairs.embedding)
-    random = generator.permutation(nodes)[:SAMPLED_NODES]
+    """Compute the features of all candidates of the ends of held-out edges and of random nodes."""
+    nodes, weights = len(pairs.embedding), sample_nodes(pairs.degrees, generator)
     edges = held_out if pairs.graph.directed else np.concatenate([held_out, held_out[:, ::-1]])
-    sources = np.union1d(edges[:, 0], random)
+    sources = np.union1d(edges[:, 0], np.flatnonzero(weights))
     targets, every = pairs.candidates(sources)
     features = every[targets >= 0]
     source, target = np.repeat(sources, (targets >= 0).sum(axis=1)), targets[targets >= 0]
     wanted = np.sort(edges[:, 0] * nodes + edges[:, 1])
     keys = source * nodes + target
     truth = np.isin(keys, wanted)
-    weight = np.where(truth, 1.0, np.isin(source, random) * (nodes / len(random)))
+    weight = np.where(truth, 1.0, weights[source])
     fold = generator.integers(FOLDS, size=nodes)[source]
     # Both directions of an edge are in the same fold, or a fold would be fitted to its own test edges.
     both = np.minimum(source, target)[truth] * nodes + np.maximum(source, target)[truth]

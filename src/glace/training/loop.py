@@ -312,9 +312,10 @@ class Trainer:
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """Train the branches in threads of their own, if there are several of both."""
+        """Train branches in threads of their own, and prepare the next batch in another, if there are several."""
         count = min(threads(), 1 + len(self.trained))
-        if count == 1 or len(self.trained) == 1:
+        # A branch whose layers are large products leaves the cores to torch's own threads.
+        if count == 1 or (len(self.trained) == 1 and torch.get_num_threads() > 1):
             yield
             return
         try:
