@@ -428,11 +428,11 @@ def test_loops_keep_cores_busy_until_they_are_ended():
 
 def test_more_machines_are_predicted_to_be_faster_by_what_they_exchange(tmp_path):
     costs = ranks_model.Costs(prepare=0.01, member=0.04, exchange=0.02, weights=125e6)
-    assert ranks_model.step_seconds(costs, 1, 1) == (pytest.approx(0.17), 1)
-    assert ranks_model.step_seconds(costs, 4, 1) == (pytest.approx(0.05), 1)
+    assert ranks_model.step_seconds(costs, 1, 1) == pytest.approx((0.17, 1))
+    assert ranks_model.step_seconds(costs, 4, 1) == pytest.approx((0.05, 1))
     # Two ranks per member: 125 MB every 50 steps, from both ranks of a machine, at 125 MB/s.
-    assert ranks_model.step_seconds(costs, 8, 1) == (pytest.approx(0.05 + 0.04), 2)
-    assert ranks_model.step_seconds(costs, 8, 0) == (pytest.approx(0.05 + 0.02), 2)
+    assert ranks_model.step_seconds(costs, 8, 1) == pytest.approx((0.05 + 0.04, 2))
+    assert ranks_model.step_seconds(costs, 8, 0) == pytest.approx((0.05 + 0.02, 2))
     ranks_model.main(picture=tmp_path / "model.png", results=tmp_path)
     assert (tmp_path / "model.png").stat().st_size > 1000
 

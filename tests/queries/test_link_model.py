@@ -1,6 +1,7 @@
 """The link model beside formulas, planted probabilities and planted graphs."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -313,7 +314,7 @@ def test_nodes_with_many_edges_are_always_drawn(monkeypatch):
 
 def test_both_directions_of_an_edge_are_in_one_fold(pairs, split):
     edges = split[1].edges
-    seen = {}
+    seen: dict[str, Any] = {}
 
     def recorded(sources):
         found = candidates_of(sources)

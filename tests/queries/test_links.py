@@ -156,7 +156,8 @@ def test_why_names_the_common_words():
     whole = from_arrays(np.array([[3, 4]]), words)
     (only,) = whole.by_type().types
     named = whole.with_types([replace(only, feature_names=tuple(f"word {column}" for column in range(50)))])
-    nodes = Embedding(NodeIds.numbered(NODES), *2 * [np.ones((NODES, 2), np.float32)], "symmetric_kl")
+    same = np.ones((NODES, 2), np.float32)
+    nodes = Embedding(NodeIds.numbered(NODES), same, same, "symmetric_kl")
     pairs, far = np.array([[0, 1], [4, 5]]), np.full(2, 1e9)
     assert reasons(nodes, named, pairs, far).tolist() == [
         "common words: word 8, word 9, word 3 and 1 more; 0 and 0 edges",
