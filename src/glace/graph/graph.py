@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -205,29 +205,6 @@ class NodeAttributes:
     def with_types(self, types: Sequence[NodeType]) -> "NodeAttributes":
         """Return the same nodes with the attributes of these types, which correspond to `types`."""
         return NodeAttributes(tuple(types), self.type_codes)
-
-    @property
-    def has_words(self) -> bool:
-        """Whether nodes of some type have words."""
-        return any(each.has_words for each in self.types)
-
-    def words(self) -> sp.csr_array | None:
-        """Return (n, columns) the attributes of types that have words or other counted things, each its own columns.
-
-        The rows of other types are empty. None if no type has any.
-        """
-        if not self.has_words:
-            return None
-        found = [each.attributes if each.has_words else sp.csr_array((each.count, 0)) for each in self.types]
-        return cast(sp.csr_array, self.side_by_side(cast(list[Matrix], found)))
-
-    def word_names(self) -> list[str | None]:
-        """Return the names of the columns of `words`, None where they have none."""
-        found: list[str | None] = []
-        for each in self.types:
-            if each.has_words:
-                found.extend(each.feature_names or [None] * (each.width or 0))
-        return found
 
     def side_by_side(self, matrices: Sequence[Matrix] | None = None) -> Matrix:
         """Return (n, columns of all types) the rows of all nodes, given those of each type; by default `features`."""

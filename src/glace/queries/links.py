@@ -17,7 +17,7 @@ from glace.queries.approximate import Indices
 from glace.queries.gaussian_links import BestPairs, likely_links, links_of
 from glace.queries.link_model import LinkModel, log_density, missing_edges
 from glace.queries.neighbors import names_at
-from glace.queries.pair_features import LinkTypes, PairFeatures, link_types, links_of_each
+from glace.queries.pair_features import LinkTypes, PairFeatures, link_types, links_of_each, word_names, words_of
 from glace.sparse import nonzeros_per_row, row_of
 
 NODES = 2048
@@ -247,8 +247,8 @@ def _best_of_each(
 
 def reasons(embedding: Embedding, graph: Graph, pairs: Positions, dissimilarity: Values) -> Column:
     """Return in words what speaks for each pair (P, 2): common neighbours and words, likeness, edges of both."""
-    around, attributes = graph.neighborhoods(), graph.by_type()
-    words, word_names, ids = attributes.words(), attributes.word_names(), embedding.ids
+    around, ids = graph.neighborhoods(), embedding.ids
+    words, names = words_of(graph), word_names(graph)
     uses = None if words is None else np.bincount(words.indices, minlength=words.shape[1])
     reference = _random_dissimilarities(embedding)
     found = []
@@ -261,7 +261,7 @@ def reasons(embedding: Embedding, graph: Graph, pairs: Positions, dissimilarity:
         if words is not None and uses is not None:
             shared = np.intersect1d(row_of(words, first), row_of(words, second))
             shared = shared[np.argsort(uses[shared], kind="stable")]
-            parts.append(_listed("common words", [name for each in shared.tolist() if (name := word_names[each])]))
+            parts.append(_listed("common words", [name for each in shared.tolist() if (name := names[each])]))
         share = float(np.mean(reference > value))
         parts.append(f"more alike than {100 * min(share, 0.999):.1f} % of random pairs" if share > 0.9 else "")
         parts.append(f"{len(ends[0]):,} and {len(ends[1]):,} edges")

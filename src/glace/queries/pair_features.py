@@ -18,7 +18,7 @@ from glace.gaussian.embedding import Embedding
 from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
 from glace.kernels import walks
-from glace.sparse import entry_blocks, nonzeros_per_row, row_of
+from glace.sparse import Matrix, entry_blocks, nonzeros_per_row, row_of
 from glace.storage.mapped import scratch
 
 WALK_K = 50
@@ -132,13 +132,37 @@ def feature_names(graph: Graph, types: LinkTypes) -> tuple[str, ...]:
         *(SIDES if oriented else (DEGREES,)),
         *WALKS,
         *([ALTERNATING] if graph.directed else []),
-        *([WORDS] if graph.by_type().has_words else []),
+        *([WORDS] if any(each.has_words for each in graph.by_type().types) else []),
         *(_type_pair(types, *pair) for pair in pairs if several),
     )
 
 
 def _type_pair(types: LinkTypes, first: int, second: int) -> str:
     return f"{TYPES}{types.names[first]!r}, {types.names[second]!r}"
+
+
+def words_of(graph: Graph) -> sp.csr_array | None:
+    """Return (n, columns) the attributes that are words or other counted things; each node type has its own columns.
+
+    The rows of types without words are empty. None if no type has any.
+    """
+    attributes = graph.by_type()
+    if not any(each.has_words for each in attributes.types):
+        return None
+    matrices: list[Matrix] = [
+        sp.csr_array((each.count, 0)) if each.attributes is None or not each.has_words else each.attributes
+        for each in attributes.types
+    ]
+    return sp.csr_array(attributes.side_by_side(matrices))
+
+
+def word_names(graph: Graph) -> list[str | None]:
+    """Return the names of the columns of `words_of`, None where they have none."""
+    found: list[str | None] = []
+    for each in graph.by_type().types:
+        if each.has_words:
+            found.extend(each.feature_names or [None] * (each.width or 0))
+    return found
 
 
 class PairFeatures:
@@ -280,7 +304,7 @@ class PairFeatures:
     @cached_property
     def _words(self) -> tuple[sp.csr_array, Values]:
         """The words (n, D) of all nodes, and the length of each row; 1 for a node without any."""
-        words = self.graph.by_type().words()
+        words = words_of(self.graph)
         if words is None:
             raise InputError("the link model compares attributes, which this graph lacks; give the graph of the fit")
         lengths = np.ones(words.shape[0])
