@@ -68,7 +68,7 @@ MISSING = [
     (["embed", "none.glace", "--attributes", "nodes.csv", "-o", "out.parquet"], r"no file none\.glace"),
     (["embed", "people.glace", "--attributes", "none.csv", "-o", "out.parquet"], r"no file none\.csv"),
     (["score", "people.glace", "--pairs", "none.csv", "-o", "out.csv"], r"no file none\.csv; expected"),
-    (["info", "."], r"is not a graph folder|unknown file format"),
+    (["info", "."], r"out\.parquet cannot be read as Parquet"),
     (["export", ".", "-o", "out.csv"], r"is a folder, not a glace-model file"),
 ]
 
@@ -76,6 +76,11 @@ MISSING = [
 @pytest.mark.parametrize(("arguments", "match"), MISSING)
 def test_missing_files(refused, arguments, match):
     refused(*arguments, match=match)
+
+
+def test_a_folder_without_a_graph(refused, folder):
+    (folder / "nothing").mkdir()
+    refused("info", "nothing", match="is not a graph folder|unknown file format")
 
 
 EMPTY = [
