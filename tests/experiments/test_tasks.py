@@ -236,7 +236,9 @@ def test_the_options_of_a_record_are_all_that_made_it(graph):
     assert found["options"] | TINY == found["options"]
     assert found["options"]["random_state"] == 7
     open_still = [name for name, value in found["options"].items() if value == "auto"]
-    assert open_still == ["sync"], "what was left open is told as it was decided; one process has nothing to decide here"
+    assert open_still == ["sync"], (
+        "what was left open is told as it was decided; one process has nothing to decide here"
+    )
     assert found["options"] | found["choice"]["options"] == found["options"]
     assert found["choice"]["trials"] == [], "there are too few edges for trials"
     assert values(graph, "link-prediction", "attributes")["options"] == {"most_gigabytes": 4.0}
