@@ -31,6 +31,7 @@ SLOW = (
     "cli/test_verbs.py::test_demo_without_the_libraries_that_draw",
     "estimators/test_contract.py",
     "estimators/test_encoders.py",
+    "estimators/test_scikit_learn.py",
     "experiments",
     "features/test_sentences.py",
     "fitted/test_certainty.py",

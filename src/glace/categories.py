@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +42,15 @@ class Categories:
     def __iter__(self) -> Iterator[str | None]:
         return (self[node] for node in range(len(self)))
 
-    def __getitem__(self, node: int) -> str | None:
-        code = self.codes[node]
-        return self.names[code] if code >= 0 else None
+    @overload
+    def __getitem__(self, node: slice | npt.NDArray[Any]) -> list[str | None]: ...
+
+    @overload
+    def __getitem__(self, node: int) -> str | None: ...
+
+    def __getitem__(self, node: int | slice | npt.NDArray[Any]) -> str | list[str | None] | None:
+        codes, names = self.codes[node], (*self.names, None)  # -1 is the last one
+        return names[codes] if np.ndim(codes) == 0 else [names[code] for code in codes.tolist()]
 
     def code_of(self, name: str, what: str) -> int:
         """Return the code of a name; InputError for an unknown one, called `what` in the message."""

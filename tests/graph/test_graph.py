@@ -328,3 +328,11 @@ def test_nodes_of_a_type_or_label():
     ):
         with pytest.raises(InputError, match=match):
             ask()
+
+
+def test_labels_are_read_by_number_slice_and_mask():
+    labels = Categories.of(["x", None, "y", "x"])
+    assert labels[0] == "x"
+    assert labels[1] is None
+    assert labels[:3] == ["x", None, "y"]
+    assert labels[np.array([True, False, False, True])] == ["x", "x"]

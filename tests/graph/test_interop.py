@@ -184,3 +184,18 @@ def test_labels_of_several_types_are_named_by_type():
 def test_hetero_data_that_do_not_fit(change, message):
     with pytest.raises(InputError, match=message):
         from_pyg(changed(*change))
+
+
+def test_several_numbers_of_the_nodes_are_columns():
+    graph = nx.Graph([("a", "b"), ("b", "c")])
+    for node, age in zip("abc", (30, 41, 25), strict=True):
+        graph.nodes[node].update(age=age, income=1000.5 * age, town="Bern")
+    made = from_networkx(graph, attributes=["age", "income"])
+    assert isinstance(made.attributes, np.ndarray)
+    assert made.attributes.tolist() == [[30, 30015], [41, 41020.5], [25, 25012.5]]
+    assert made.feature_names == ("age", "income")
+    with pytest.raises(InputError, match="'town' of node 'a' is 'Bern', not a number; for texts and categories use"):
+        from_networkx(graph, attributes=["age", "town"])
+    del graph.nodes["c"]["age"]
+    with pytest.raises(InputError, match="node 'c' has no 'age'"):
+        from_networkx(graph, attributes=["age"])

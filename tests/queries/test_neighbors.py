@@ -1,6 +1,11 @@
 """Neighbours as a table, beside the embedding's own arrays."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from glace.errors import InputError
@@ -110,3 +115,21 @@ def test_pair_scores(embedding):
     frame = found.to_pandas()
     assert list(frame.columns) == list(found.columns())
     assert repr(found).startswith("PairScores(3 rows: source, target")
+
+
+def test_a_table_is_iterated_shown_and_given_to_other_libraries(embedding, graph):
+    found = neighbors(embedding, graph, ["a", "b"], 2)
+    assert list(found) == found.rows()
+    assert next(iter(found))["query"] == "a"
+    pd.testing.assert_frame_equal(pd.DataFrame(found), found.to_pandas(), check_dtype=False)
+    assert pl.DataFrame(found)["id"].to_list() == found["id"].tolist()
+    assert pa.table(found).equals(found.to_arrow())
+    with pytest.raises(KeyError, match="no column 'ids'; there are query, id"):
+        found["ids"]
+    shown = replace(found, id=np.array(["<b>", "b", "c", "d"], dtype=object))._repr_html_()
+    assert "<th>dissimilarity</th>" in shown
+    assert "<td>&lt;b&gt;</td>" in shown
+    assert shown.count("<tr>") == 5
+    many = neighbors(embedding, graph, list("abcdef"), 5)
+    assert many._repr_html_().count("<tr>") == 21
+    assert "10 more rows" in many._repr_html_()

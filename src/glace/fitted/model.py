@@ -15,6 +15,7 @@ import numpy as np
 from glace.config.config import Config, method_named
 from glace.errors import FormatError, GlaceError, InputError
 from glace.features.pipeline import FeaturePipeline
+from glace.fitted.graphs import embed_graph
 from glace.fitted.new_nodes import NewAttributes, NewNodes, check_has_attributes, find_type, new_nodes
 from glace.fitted.state import History, NetworkState, Selection, embed_all, standardized
 from glace.gaussian.dissimilarity import Gaussian
@@ -33,6 +34,7 @@ from glace.queries.link_model import LinkModel, missing_edges
 from glace.queries.links import LinkOptions, Links, links
 from glace.queries.neighbors import neighbors
 from glace.queries.new_links import links_of_new_nodes
+from glace.queries.new_pairs import new_pair_scores
 from glace.queries.pair_scores import PairScores, pair_scores_at
 from glace.storage import container
 from glace.storage.container import Arrays
@@ -164,7 +166,7 @@ class FittedModel:
 
     def transform(
         self,
-        attributes: NewAttributes,
+        attributes: NewAttributes | Graph,
         ids: Sequence[NodeId] | None = None,
         node_type: str | None = None,
         n_jobs: int | None = None,
@@ -173,9 +175,10 @@ class FittedModel:
 
         Parameters
         ----------
-        attributes : array, sparse matrix, data frame, sequence of str, or NodeAttributes
+        attributes : array, sparse matrix, data frame, sequence of str, NodeAttributes or Graph
             One row per new node. A matrix has the columns of the training graph. Columns of a data frame are matched
-            by name, and its column `id` gives the ids. Texts need a model that was trained on texts.
+            by name, and its column `id` gives the ids. Texts need a model that was trained on texts. The nodes of a
+            graph that the model knows, by their ids, keep their Gaussians.
         ids : sequence of int or str, optional
             Ids of the new nodes; 0, 1, ... by default.
         node_type : str, optional
@@ -193,6 +196,8 @@ class FittedModel:
         InputError
             If the attributes do not match those of the training graph.
         """
+        if isinstance(attributes, Graph):
+            return embed_graph(self, attributes, n_jobs)
         return self.transform_with_novelty(attributes, ids, node_type, n_jobs)[0]
 
     def transform_with_novelty(
@@ -323,14 +328,21 @@ class FittedModel:
         )
 
     def score_pairs(
-        self, pairs: Sequence[tuple[NodeId, NodeId]], *, missing_edge_fraction: float | None = None
+        self,
+        pairs: Sequence[tuple[NodeId, NodeId]],
+        new: NewAttributes | Embedding | None = None,
+        *,
+        missing_edge_fraction: float | None = None,
     ) -> PairScores:
-        """Compute the dissimilarity and the probability of an edge for pairs of known nodes.
+        """Compute the dissimilarity and the probability of an edge for pairs of nodes, known or new.
 
         Parameters
         ----------
         pairs : sequence of (source, target)
             Ids of the nodes.
+        new : array, sparse matrix, data frame, sequence of str, or Embedding, optional
+            New nodes that pairs may name: rows as for `transform`, such as a data frame with a column `id`, or what
+            `transform` returned. Rows without ids are called 0, 1, ...
         missing_edge_fraction : float, optional
             As for `links`.
 
@@ -340,7 +352,12 @@ class FittedModel:
             One row per pair. The probability is that of `links`: of an edge that the graph lacks. If the graph has the
             edge, it is computed as if it had not.
         """
-        return self.score_positions(self.embedding.positions_of(pairs), missing_edge_fraction=missing_edge_fraction)
+        if new is None:
+            return self.score_positions(self.embedding.positions_of(pairs), missing_edge_fraction=missing_edge_fraction)
+        added = new if isinstance(new, Embedding) else self.transform(new)
+        with kernel_threads(self.config.run.n_jobs):
+            fraction = self._missing_edge_fraction(missing_edge_fraction)
+            return new_pair_scores(self.embedding, added, pairs, self.graph, self.link_model, fraction)
 
     def score_positions(self, pairs: Positions, *, missing_edge_fraction: float | None = None) -> PairScores:
         """Do the same as `score_pairs` for pairs (P, 2) of positions instead of ids.

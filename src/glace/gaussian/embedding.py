@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from glace.blocks import blocks, row_blocks
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, named, roles, wide
+from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, Roles, concatenated, named, roles, wide
 from glace.gaussian.search import DIRECT, Exclusions, Positions, Targets, Values
 from glace.gaussian.tables import Column, Neighbors
 from glace.ids import NodeId, NodeIds
@@ -162,6 +162,11 @@ class Embedding:
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[np.generic]:
         return np.array(self.mean, dtype=dtype, copy=copy)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of nodes and of dimensions, (n, L)."""
+        return int(self.mean.shape[0]), int(self.mean.shape[1])
 
     def __repr__(self) -> str:
         noun = "points" if self.variance is None else "Gaussians"
@@ -588,6 +593,29 @@ class Embedding:
         for name, matrix in self.matrices().items():
             columns |= {f"{name}_{column}": pa.array(matrix[rows, column]) for column in range(matrix.shape[1])}
         return pa.table(columns)
+
+
+def stacked(first: Embedding, second: Embedding, ids: NodeIds | None = None) -> Embedding:
+    """The nodes of two embeddings of one model as one embedding, with these ids; by default with their own.
+
+    A node that is not marked as novel counts as not novel; certainties are kept if both have them.
+    """
+    first.check_same_model(second)
+    own = concatenated([first.gaussian, second.gaussian], axis=0)
+    context = None
+    if first.context is not None and second.context is not None:
+        context = concatenated([first.context, second.context], axis=0)
+    novel = [np.zeros(len(each), np.bool_) if each.novel is None else each.novel for each in (first, second)]
+    certain = first.certainty, second.certainty
+    return replace(
+        first,
+        ids=NodeIds(pa.concat_arrays([first.ids.array, second.ids.array])) if ids is None else ids,
+        mean=own.mean,
+        variance=own.variance,
+        context=context,
+        certainty=None if certain[0] is None or certain[1] is None else np.concatenate([certain[0], certain[1]]),
+        novel=np.concatenate(novel),
+    )
 
 
 def ids_at(ids: NodeIds, positions: Positions) -> Column:

@@ -1,5 +1,7 @@
 """Answers as tables: frozen dataclasses whose fields are columns of equal length."""
 
+import html
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[np.generic]
 Value = str | int | float | bool | None
+SHOWN = 20
+"""Rows that a notebook shows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,8 +36,29 @@ class Table:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} rows: {', '.join(self.columns())})"
 
+    def __iter__(self) -> Iterator[dict[str, Value]]:
+        return iter(self.rows())
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self.columns():
+            raise KeyError(f"no column {name!r}; there are {', '.join(self.columns())}")
+        return self.columns()[name]
+
     def _repr_html_(self) -> str:
-        return str(self.to_pandas()._repr_html_())
+        """The first rows as an HTML table, which notebooks show."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns())
+        shown = ["".join(f"<td>{html.escape(_text(value))}</td>" for value in row.values()) for row in self._first()]
+        body = "".join(f"<tr>{cells}</tr>" for cells in shown)
+        more = f"<p>{len(self) - SHOWN:,} more rows</p>" if len(self) > SHOWN else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+    def _first(self) -> list[dict[str, Value]]:
+        columns = {name: column[:SHOWN].tolist() for name, column in self.columns().items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Give the columns to pyarrow, polars, DuckDB and whatever else takes Arrow data."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def rows(self) -> list[dict[str, Value]]:
         """One dict of plain values per row."""
@@ -48,6 +73,10 @@ class Table:
     def to_pandas(self) -> "pandas.DataFrame":
         """The columns as a data frame."""
         return self.to_arrow().to_pandas()
+
+
+def _text(value: Value) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def _arrow(column: Column) -> pa.Array:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from types import EllipsisType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -372,6 +373,21 @@ class Graph:
         facts = [*self._facts(), *self.cleaning_report.lines()]
         rows = "".join(f"<li>{html.escape(fact)}</li>" for fact in facts)
         return f"<b>Graph</b><ul>{rows}</ul>"
+
+    def __len__(self) -> int:
+        return self.num_nodes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of nodes and of attribute columns, as scikit-learn asks for them."""
+        return self.num_nodes, self.num_attributes
+
+    def __getitem__(self, nodes: npt.NDArray[Any] | Sequence[int] | slice | tuple[Any, EllipsisType]) -> "Graph":
+        """Return the subgraph of some nodes, by number; scikit-learn splits a graph this way."""
+        chosen = nodes[0] if isinstance(nodes, tuple) else nodes
+        if isinstance(chosen, int | np.integer | str):
+            raise InputError("a graph is indexed by several node numbers, such as graph[:100]; ids are in graph.ids")
+        return self.take(np.arange(self.num_nodes)[chosen])
 
     def _facts(self) -> list[str]:
         kind = "directed" if self.directed else "undirected"

@@ -1,7 +1,8 @@
 """Graphs of networkx and PyTorch Geometric to a Graph; neither library is imported."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias, cast
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ from glace.errors import InputError
 from glace.graph.arrays import from_arrays
 from glace.graph.graph import Graph
 from glace.ids import NodeId
+
+_log = logging.getLogger("glace")
 
 Array = npt.NDArray[Any]
 Attributes: TypeAlias = Array | sp.sparray
@@ -40,8 +43,56 @@ class PyGHeteroData(Protocol):
         """Return the store of a node type or of a relation type."""
 
 
+AnyGraph: TypeAlias = Graph | NetworkXGraph | PyGData | PyGHeteroData
+"""What can be trained on as it is."""
+
+
+def as_graph(given: AnyGraph) -> Graph:
+    """Return a graph as it is, and a networkx graph or PyTorch Geometric data as a graph, with their edges and weights.
+
+    Attributes of the nodes of a networkx graph are not used, because one of them may be what is to be predicted; a log
+    line says so.
+    """
+    if isinstance(given, Graph):
+        return given
+    if _is_networkx(given):
+        names = sorted({str(name) for values in given.nodes.values() for name in values})
+        if names:
+            _log.warning(
+                "trained on edges alone: node attributes are used only if you name them, as in "
+                "glace.from_networkx(graph, attributes=%r); the nodes have %s",
+                names[:1],
+                ", ".join(names),
+            )
+        return from_networkx(given)
+    if _is_pyg(given):
+        return from_pyg(given)
+    raise InputError(
+        f"a Graph is needed, not {type(given).__name__}; make one with glace.from_arrays, glace.from_tables, "
+        "glace.read_tables or glace.datasets.load, or give a networkx graph or PyTorch Geometric data"
+    )
+
+
+def _is_networkx(given: object) -> TypeGuard[NetworkXGraph]:
+    return all(hasattr(given, name) for name in ("nodes", "edges", "is_directed"))
+
+
+def _is_pyg(given: object) -> TypeGuard[PyGData | PyGHeteroData]:
+    is_hetero = hasattr(given, "edge_types") and hasattr(given, "node_types")
+    return is_hetero or getattr(given, "edge_index", None) is not None
+
+
+def is_foreign(given: object) -> TypeGuard[NetworkXGraph | PyGData | PyGHeteroData]:
+    """Return whether it is a graph of networkx or PyTorch Geometric."""
+    return not isinstance(given, Graph) and (_is_networkx(given) or _is_pyg(given))
+
+
 def from_networkx(
-    graph: NetworkXGraph, *, attributes: str | None = None, weight: str | None = "weight", label: str | None = None
+    graph: NetworkXGraph,
+    *,
+    attributes: str | Sequence[str] | None = None,
+    weight: str | None = "weight",
+    label: str | None = None,
 ) -> Graph:
     """Make a graph from a networkx graph.
 
@@ -50,8 +101,9 @@ def from_networkx(
     graph : networkx.Graph
         Directed if its class is. Node ids must be all strings or all integers. The weights of parallel edges of a
         multigraph are added.
-    attributes : str, optional
-        Name of the node attribute that holds the node's vector; None for a graph without attributes.
+    attributes : str or sequence of str, optional
+        Name of the node attribute that holds the node's vector, or names of node attributes that each hold a number;
+        None for a graph without attributes.
     weight : str or None, default "weight"
         Name of the edge attribute that holds the weight; an edge without it has weight 1.
     label : str, optional
@@ -73,19 +125,23 @@ def from_networkx(
     >>> glace.from_networkx(networkx.karate_club_graph(), label="club")
     Graph(34 nodes, 78 undirected edges, no attributes, 2 labels)
     """
-    if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
+    if not _is_networkx(graph):
         raise InputError(f"expected a networkx graph, not {type(graph).__name__}")
     nodes: list[NodeId] = list(graph.nodes)
     _check_ids(nodes)
     pairs, weights = _networkx_edges(graph, nodes, weight)
-    return from_arrays(
+    vectors = _vectors(graph, nodes, attributes) if isinstance(attributes, str) else None
+    made = from_arrays(
         pairs,
-        None if attributes is None else _vectors(graph, nodes, attributes),
+        vectors,
         weights=weights,
         ids=nodes,
         labels=None if label is None else [graph.nodes[node].get(label) for node in nodes],
         directed=graph.is_directed(),
     )
+    if isinstance(attributes, str) or not attributes:
+        return made
+    return made.with_attributes(_numbers(graph, nodes, attributes), tuple(attributes))
 
 
 def from_pyg(data: PyGData | PyGHeteroData, *, directed: bool = False) -> Graph:
@@ -214,6 +270,22 @@ def _weight(source: NodeId, target: NodeId, value: object) -> float:
         return float(value)  # type: ignore[arg-type]  # what is not a number raises
     except (TypeError, ValueError) as problem:
         raise InputError(f"edge {source!r} to {target!r} has the weight {value!r}; expected a number") from problem
+
+
+def _numbers(graph: NetworkXGraph, nodes: Iterable[NodeId], names: Sequence[str]) -> Array:
+    """Return (n, columns) the numbers of these node attributes."""
+    return np.array([[_number(graph.nodes[node].get(name), name, node) for name in names] for node in nodes])
+
+
+def _number(value: object, name: str, node: NodeId) -> float:
+    if value is None:
+        raise InputError(f"node {node!r} has no {name!r}; give every node a number, or leave {name!r} out")
+    try:
+        return float(value)  # type: ignore[arg-type]  # what is not a number raises
+    except (TypeError, ValueError) as problem:
+        raise InputError(
+            f"{name!r} of node {node!r} is {value!r}, not a number; for texts and categories use glace.from_tables"
+        ) from problem
 
 
 def _vectors(graph: NetworkXGraph, nodes: Iterable[NodeId], name: str) -> Array:

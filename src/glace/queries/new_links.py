@@ -59,7 +59,7 @@ def links_of_new_nodes(
     graph = checked_graph(embedding, graph)
     embedding.check_same_model(new)
     novel = np.zeros(len(new), np.bool_) if new.novel is None else new.novel
-    popular = _popularity(graph) if popularity else np.zeros(len(embedding))
+    popular = target_popularity(graph) if popularity else np.zeros(len(embedding))
     popular[~(np.ones(len(embedding), np.bool_) if among is None else among)] = -np.inf
     parts = [
         _best(embedding, new.take(np.arange(part.start, part.stop)), novel[part], popular, checked_count(k))
@@ -82,7 +82,7 @@ def links_of_new_nodes(
     )
 
 
-def _popularity(graph: Graph) -> Values:
+def target_popularity(graph: Graph) -> Values:
     """(n,) the weighted logarithm of the number of edges to each node, 0 on average."""
     arriving = graph.adjacency.indices if graph.directed else graph.neighborhoods().indices
     degrees = np.log1p(np.bincount(arriving, minlength=graph.num_nodes))

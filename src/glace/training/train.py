@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numba
 import numpy as np
@@ -52,6 +53,9 @@ from glace.storage.mapped import scratch
 from glace.training.distributed import Ranks, joined, restarted
 from glace.training.loop import DEFAULT_STEPS, MAX_VALIDATION_PAIRS, Checkpoints, Trainer, Validation, total_steps
 
+if TYPE_CHECKING:
+    from glace.graph.interop import AnyGraph
+
 TRAINING_END = 0.95
 """Fraction of the work, about, that is done when training ends; the rest embeds all nodes and fits the link model."""
 LOWEST_RATING = 0.01
@@ -60,7 +64,7 @@ Positions = npt.NDArray[np.int64]
 
 
 def train(
-    graph: Graph,
+    graph: "AnyGraph",
     config: Config | Mapping[str, object] | None = None,
     *,
     method: str = "glace",
@@ -78,8 +82,8 @@ def train(
 
     Parameters
     ----------
-    graph : Graph
-        The graph to train on.
+    graph : Graph, networkx.Graph, or torch_geometric Data or HeteroData
+        The graph to train on. Node attributes of a networkx graph are not used: see `from_networkx`.
     config : Config or mapping, optional
         The configuration, or the options that differ from the defaults of the method. Options that are `auto` are
         selected by short trials first.
@@ -121,7 +125,7 @@ def train(
     >>> fitted.embedding.mean.shape
     (200, 8)
     """
-    check_graph(graph)
+    graph = checked_graph(graph)
     chosen = method_named(method)
     config, modules = resolve_config(config, chosen, encoder)
     graph = visible_graph(graph, config, chosen)
@@ -151,13 +155,13 @@ def train(
         return assemble(TrainedRun(graph, ordered, positions, task, trainer), chosen, config, selection)
 
 
-def check_graph(graph: object) -> None:
-    """Raise unless it is a `Graph`."""
-    if not isinstance(graph, Graph):
-        raise InputError(
-            f"a Graph is needed, not {type(graph).__name__}; make one with glace.from_arrays, glace.from_tables, "
-            "glace.read_tables or glace.datasets.load"
-        )
+def checked_graph(given: "AnyGraph") -> Graph:
+    """Return a graph as it is, and graphs of other libraries as a graph; anything else raises."""
+    if isinstance(given, Graph):
+        return given
+    from glace.graph.interop import as_graph
+
+    return as_graph(given)
 
 
 def resolve_config(

@@ -1,7 +1,7 @@
 """Updating a fitted model to a graph that has changed: new nodes, edges or attributes."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,10 @@ from glace.model.network import Network, Penalty, using_threads
 from glace.sparse import narrowed
 from glace.storage.container import Arrays
 from glace.training.loop import DEFAULT_STEPS, total_steps
-from glace.training.train import TrainedRun, TrainingTask, assemble, check_graph, training_task, visible_graph
+from glace.training.train import TrainedRun, TrainingTask, assemble, checked_graph, training_task, visible_graph
+
+if TYPE_CHECKING:
+    from glace.graph.interop import AnyGraph
 
 STEPS_FRACTION = 0.1
 """Length of an update as a fraction of a whole training run."""
@@ -37,7 +40,7 @@ Columns = npt.NDArray[np.int64]
 
 def update(
     fitted: FittedModel,
-    graph: Graph,
+    graph: "AnyGraph",
     *,
     drift_penalty: float = 0.1,
     max_steps: int | None = None,
@@ -52,7 +55,7 @@ def update(
     ----------
     fitted : FittedModel
         The model to start from. It is not changed.
-    graph : Graph
+    graph : Graph, networkx.Graph, or torch_geometric Data or HeteroData
         The whole new graph: old nodes and edges that still exist, and new ones. It may have attributes that the model
         does not know; it must have all that the model knows.
     drift_penalty : float
@@ -83,7 +86,7 @@ def update(
     >>> glace.compare(fitted, updated).new_nodes
     20
     """
-    check_graph(graph)
+    graph = checked_graph(graph)
     _check_options(drift_penalty, max_steps)
     if graph.directed != fitted.directed:
         raise InputError(f"the graph must be {'directed' if fitted.directed else 'undirected'}, as in training")
