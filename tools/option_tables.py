@@ -56,7 +56,7 @@ def verb_rows(verb: Command, left_out: Iterable[str]) -> list[str]:
     rows = []
     for option in verb.params:
         if option.opts[0].startswith("-") and option.name not in left_out:
-            names = ", ".join(f"`{flag}`" for flag in option.opts)
+            names = ", ".join(f"`{flag}`" for flag in [*option.opts, *option.secondary_opts])
             value = f" {option.metavar}" if option.metavar else ""
             rows.append(f"| {names}{value} | {default_of(option)} | {plain(option.help)} |")
     return rows

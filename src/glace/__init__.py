@@ -16,6 +16,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "glace.config.config": ("Identity", "Image", "MLP"),
     "glace.errors": ("DistributedError", "FormatError", "GlaceError", "InputError", "TrainingDiverged"),
     "glace.estimators": ("GLACE", "LACE", "LINE", "PublishedGLACE"),
+    "glace.features.layout": ("TableLayout",),
     "glace.fitted.batches": ("embed_batches",),
     "glace.fitted.model": ("FittedModel", "load", "load_embedding"),
     "glace.gaussian.embedding": ("Embedding",),
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         TrainingDiverged as TrainingDiverged,
     )
     from glace.estimators import GLACE as GLACE, LACE as LACE, LINE as LINE, PublishedGLACE as PublishedGLACE
+    from glace.features.layout import TableLayout as TableLayout
     from glace.fitted.batches import embed_batches as embed_batches
     from glace.fitted.model import FittedModel as FittedModel, load as load, load_embedding as load_embedding
     from glace.gaussian.embedding import Embedding as Embedding

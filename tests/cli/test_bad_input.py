@@ -119,7 +119,7 @@ EDGE_ROWS = [
     ("node 01,node 02,0", r"edges\.csv, row 5: weights must be .* but this is 0"),
     ("node 01,node 02,nan", r"edges\.csv, row 5: weights must be finite .* but this is nan|row 5: no value"),
     ("node 01,node 02,inf", r"edges\.csv, row 5: weights must be finite .* but this is inf"),
-    ("node 01,node 02,heavy", r"edges\.csv, row 5: expected a number, but found 'heavy' in column 'weight'"),
+    ("node 01,node 02,heavy", r"edges\.csv, row 5, column 'weight': expected a number, but found 'heavy'"),
     ("node 01,,1", r"edges\.csv, row 5: no value in column 'target'; fill it in"),
     ("node 01,node 02", r"edges\.csv, row 5: expected 3 columns, got 2"),
 ]
@@ -152,16 +152,25 @@ def test_wrong_rows_of_attributes(refused, folder, line, match):
     refused("embed", "people.glace", "--attributes", "nodes.csv", "-o", "out.parquet", match=match)
 
 
-@pytest.mark.parametrize("content", ["1,2\n2,3\n3,4\n", "1,2,0.5\n2,3,0.5\n"])
-def test_a_first_row_of_data_is_not_taken_for_names(refused, folder, content):
-    (folder / "bare.csv").write_text(content)
-    refused(*FIT, "bare.csv", match=r"bare\.csv: the first row .* looks like data.*--no-header")
+def test_columns_that_are_not_named(refused, folder):
+    write_csv(folder / "ratings.csv", "userId,movieId,rating,timestamp", ["1,1,5,9", "1,2,5,9"])
+    match = r"4 columns .*--target-column\) 'movieId', and of the weight, if any \(--source-column userId\)"
+    refused(*FIT, "ratings.csv", match=match)
+    refused(*FIT, "ratings.csv", "--source-column", "userId", match=r"--target-column is needed too: name the columns")
+    columns = ["--source-column", "userId", "--target-column", "film"]
+    refused(*FIT, "ratings.csv", *columns, match=r"--target-column is 'film', but ratings\.csv has no such column; its")
+    refused(*FIT, "ratings.csv", "--separator", "xx", match=r"--separator must be one character, or comma, tab")
+    refused(*FIT, "ratings.csv", "--encoding", "xx", match=r"--encoding must be the name of an encoding")
+    twice = ["--source-column", "a", "--source-column", "b"]
+    refused(
+        *FIT, "ratings.csv", *twice, match=r"--source-column is given several times; give each as TYPE=NAME, not 'a'"
+    )
 
 
-def test_a_first_row_of_known_ids_is_not_taken_for_names(refused, folder):
-    rows = (folder / "edges.csv").read_text().splitlines()[1:]
-    (folder / "edges.csv").write_text("\n".join(rows) + "\n")
-    refused(*FIT, *TABLES, match=r"edges\.csv: the first row .* looks like data.*--no-header")
+def test_an_encoding_is_named(refused, folder):
+    (folder / "edges.csv").write_bytes("source,target\nnode 01,Müller\n".encode("latin-1"))
+    match = r"edges\.csv, row 2, column 'target': the text is not UTF-8 but perhaps Latin-1, .*\(--encoding latin-1\)"
+    refused(*FIT, "edges.csv", match=match)
 
 
 def test_unknown_ids_of_pairs(refused, folder):
@@ -543,7 +552,11 @@ COMMANDS = [
     (["fit", "cora", "--attributes", "nodes.csv"], r"apply to a table of edges; leave it out"),
     (["fit", *TABLES, "--texts", "texts.csv"], r"give attributes or texts, not both"),
     (["info", "edges.csv", "--nodes-without-attributes", "empty"], r"-attributes applies to --attributes or --texts"),
-    (["info", "cora", "--no-header"], r"--no-header applies to CSV and TSV files; leave it out"),
+    (["info", "cora", "--no-header"], r"--header and --no-header apply to text files; leave it out"),
+    (["info", "cora", "--separator", ";"], r"--separator and --encoding apply to text files; leave it out"),
+    (["info", "cora", "--source-column", "a"], r"--source-column, --target-column and .* apply to a table of edges"),
+    (["info", "edges.csv", "--id-column", "a"], r"--id-column and --label-column apply to --attributes or --texts"),
+    (["info", *TABLES, "--text-column", "a"], r"--text-column applies to --texts; leave it out"),
     (["info", "edges.csv", "--data-dir", "."], r"--data-dir applies to named datasets; leave it out"),
     (["info", "people.glace", "--directed"], r"people\.glace is a model file, and these options apply to graphs"),
     (["info", "edges.csv", "--column", "a=text"], r"--column applies to --attributes; leave it out"),

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glace.errors import InputError
-from glace.io import edge_database, table_file
+from glace.features.layout import TableLayout
+from glace.io import edge_database, table_file, text_file
 from glace.io.convert import convert_tables
 from glace.io.folder import read_folder, write_folder
 from glace.io.read import read_tables
@@ -25,7 +26,7 @@ def small_pieces():
         patch.setattr(edge_database, "BATCH_ROWS", 3)
         patch.setattr(table_file, "PIECE_NUMBERS", 12)
         patch.setattr(table_file, "SVMLIGHT_BYTES", 20)
-        patch.setattr(table_file, "PIECE_BYTES", 400)
+        patch.setattr(text_file, "PIECE_BYTES", 400)
         yield
 
 
@@ -178,7 +179,7 @@ def test_compressed_text_without_a_header_and_other_columns(tmp_path):
 
     (tmp_path / "e.tsv.gz").write_bytes(gzip.compress(b"b\ta\t2\na\tc\t1\n" * 30))
     (tmp_path / "n.csv").write_text("b,1,true\na,0,false\nc,2,true\n")
-    graph = assert_same(tmp_path, tmp_path / "e.tsv.gz", tmp_path / "n.csv", header=False)
+    graph = assert_same(tmp_path, tmp_path / "e.tsv.gz", tmp_path / "n.csv", layout=TableLayout(header=False))
     assert graph.feature_names is None
     (tmp_path / "o.csv").write_text("note,source,target\n" + "1,a,b\nx,b,c\n" * 40)
     assert assert_same(tmp_path, tmp_path / "o.csv").num_edges == 2
@@ -214,17 +215,16 @@ NODE_ROWS = [f"n{k},{k}" for k in range(100)]
     [
         ({"edge": "n1,,1"}, "e.csv, row 82: no value in column 'target'; fill it in"),
         ({"edge": "n1,n2,-1"}, r"e.csv, row 82: weights must be finite and above 0, but this is -1.0; 1 such in all"),
-        ({"edge": "n1,n2,x"}, "e.csv, row 82: expected a number, but found 'x' in column 'weight'"),
+        ({"edge": "n1,n2,x"}, "e.csv, row 82, column 'weight': expected a number, but found 'x'"),
         ({"edge": "n1,n2"}, "e.csv, row 82: expected 3 columns, got 2"),
         ({"edge": "n1,q,1"}, "e.csv, row 82: node 'q' has no row in n.csv; 1 such node in all"),
         ({"edge": 'n1,"n2'}, "e.csv.*row|e.csv cannot be read"),
         ({"node": "n1,1"}, "n.csv, row 82: id 'n1' is also in row 3; give a node one row"),
         ({"node": ",1"}, "n.csv, row 82: no value in column 'id'; fill it in"),
-        ({"node": "m,x"}, "n.csv, row 82: expected a number, but found 'x' in column 'x'"),
+        ({"node": "m,x"}, "n.csv, row 82, column 'x': expected a number, but found 'x'"),
         ({"node": "m,"}, "n.csv, row 82: no value in column 'x'; fill it in"),
         ({"node": "m,1e60"}, "n.csv, row 82: column 'x' is 1e[+]60, not a finite 32-bit number"),
-        ({"header": "n1,n2,1"}, "e.csv: the first row .n1, n2, 1. looks like data"),
-        ({"header": "n1,n2,w"}, "e.csv: the first row .n1, n2, w. looks like data"),
+        ({"header": "n1,n2,w"}, "e.csv, row 1, column 'weight': expected a number, but found 'w'"),
         ({"header": "source,target"}, "expected 2 columns, got 3"),
     ],
 )

@@ -145,7 +145,7 @@ def nodes(**columns):
     [
         ("edges.csv", None, r"edges must be a table .*not str.*read_tables reads files"),
         (pa.table({"source": ["a"]}), None, "edges need two columns, source and target, but there is 'source'"),
-        (pa.table({n: ["a"] for n in "wxyz"}), None, "4 columns .* name them source, target"),
+        (pa.table({n: ["a"] for n in "wxyz"}), None, "4 columns .* name the columns of both ends, .*source_column"),
         (pa.table([["a"], ["b"], ["c"]], names=["x", "y", "x"]), None, "two columns are called 'x'"),
         (pa.table({"x": ["a"], "y": ["b"], "kind": ["c"]}), None, "column 'kind' is the weight, but holds string"),
         (pa.table({"source": ["a"], "target": [1]}), None, "'source' holds text and 'target' integers"),
@@ -190,7 +190,7 @@ def test_tables_that_do_not_fit_are_refused_with_their_row(links, described, mes
     ("texts", "message"),
     [
         (pa.table({"id": ["a"]}), "texts: an id and a text column are needed, but there are 'id'"),
-        (pa.table({"id": ["a"], "x": ["a"], "y": ["b"]}), "name it text"),
+        (pa.table({"id": ["a"], "x": ["a"], "y": ["b"]}), "name the text .*text_column='x'"),
         (pa.table({"id": ["a"], "text": [1]}), "column 'text' holds int64, not text"),
         (pa.table({"id": ["a", "b"], "text": ["one", "two"]}), "texts: no word occurs in at least 2 of 2"),
     ],

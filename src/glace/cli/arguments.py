@@ -13,11 +13,22 @@ from glace.errors import InputError
 from glace.options import HasFields, limits_of, number_or_word
 
 if TYPE_CHECKING:
+    from glace.features.layout import TableLayout
     from glace.graph.graph import Graph
+
+
+COLUMNS = "Columns"
+"""Panel of the options that say how tables are laid out."""
 
 
 def _option(*names: str, help: str, panel: str | None = None, metavar: str | None = None) -> Any:
     return Option(*names, help=help, rich_help_panel=panel, metavar=metavar)
+
+
+def _column_option(what: str, of_edges: bool = False) -> Any:
+    types = "TYPE:TYPE=" if of_edges else "TYPE="
+    help = f"Column of {what}, by name or, without a header, by number. With node types: {types}NAME, repeated."
+    return _option(help=help, panel=COLUMNS, metavar=f"[{types}]NAME")
 
 
 def _graph_option(help: str, metavar: str | None = None) -> Any:
@@ -26,7 +37,28 @@ def _graph_option(help: str, metavar: str | None = None) -> Any:
 
 Listed = list[str] | None
 DataDir = Annotated[Path | None, _option(help="Folder of dataset files; default: $GLACE_DATA, or the user's cache.")]
-NoHeader = Annotated[bool, _option("--no-header", help="CSV and TSV files have no header.")]
+Header = Annotated[
+    bool | None,
+    _option(
+        "--header/--no-header",
+        help="Whether the first row of text files holds column names; by default as it looks.",
+        panel=COLUMNS,
+    ),
+]
+Separator = Annotated[
+    str | None,
+    _option(
+        help="What separates the cells of text files: a character, or comma, tab, semicolon, pipe or space; by default "
+        "as the file looks.",
+        panel=COLUMNS,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    _option(
+        help="Encoding of text files, such as latin-1; by default UTF-8, or UTF-16 if they show it.", panel=COLUMNS
+    ),
+]
 Json = Annotated[Path | None, _option("--json", help="Also write the results to this file, as JSON.", panel="Output")]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print only errors.", panel="Output")]
 NJobs = Annotated[int, _option(help="Number of threads; -1 stands for all cores.")]
@@ -44,6 +76,11 @@ ModelOutput = Annotated[Path, _option("--output", "-o", help="The model file to 
 EmbeddingOutput = Annotated[Path, _option("--output", "-o", help="File to write: .parquet, .arrow, .npz or .csv.")]
 TableOutput = Annotated[Path | None, _option("--output", "-o", help="Write all results to this .csv or .parquet file.")]
 MethodOptions = Annotated[Listed, _option(help="An option of the method. May be repeated.", metavar="NAME=VALUE")]
+IdColumn = Annotated[str | None, _option(help="Column of the ids.", panel=COLUMNS, metavar="NAME")]
+TextColumn = Annotated[str | None, _option(help="Column of the texts.", panel=COLUMNS, metavar="NAME")]
+LabelColumn = Annotated[str | None, _option(help="Column of labels, which is ignored.", panel=COLUMNS, metavar="NAME")]
+SourceColumn = Annotated[str | None, _option(help="Column of the sources of pairs.", panel=COLUMNS, metavar="NAME")]
+TargetColumn = Annotated[str | None, _option(help="Column of the targets of pairs.", panel=COLUMNS, metavar="NAME")]
 
 
 @dataclass(frozen=True)
@@ -82,7 +119,15 @@ class GraphSource:
     nodes_without_attributes: Annotated[
         str, _graph_option("Nodes that edges name but no row describes: an `error`, or nodes with `empty` attributes.")
     ] = "error"
-    no_header: NoHeader = False
+    source_column: Annotated[Listed, _column_option("the sources of edges", of_edges=True)] = None
+    target_column: Annotated[Listed, _column_option("the targets of edges", of_edges=True)] = None
+    weight_column: Annotated[Listed, _column_option("the weights of edges", of_edges=True)] = None
+    id_column: Annotated[Listed, _column_option("the ids of nodes")] = None
+    text_column: Annotated[Listed, _column_option("the texts of nodes")] = None
+    label_column: Annotated[Listed, _column_option("the labels of nodes, which training does not use")] = None
+    separator: Separator = None
+    encoding: Encoding = None
+    header: Header = None
     data_dir: DataDir = None
 
     @property
@@ -121,14 +166,16 @@ class GraphSource:
 
     def write(self, path: Path, progress: Callable[[str, float], None]) -> "Graph":
         """Write the graph to a graph folder: numeric tables are streamed, other graphs are loaded first."""
+        from glace.io.by_type import are_typed
         from glace.io.convert import convert_tables
         from glace.io.folder import read_folder, write_folder
-        from glace.io.tables import are_typed
+        from glace.io.read import holds_numbers_only
 
         tables = self._tables()
         if tables is not None and not (self.texts or self.column or are_typed(*tables)):
             edges, attributes, _ = tables
-            return convert_tables(edges, path, attributes, progress=progress, **self._reading())
+            if attributes is None or holds_numbers_only(attributes, self.layout()):
+                return convert_tables(edges, path, attributes, progress=progress, **self._reading())
         write_folder(self.load(), path)
         return read_folder(path)
 
@@ -137,8 +184,15 @@ class GraphSource:
         return {
             "directed": self.directed,
             "nodes_without_attributes": self.nodes_without_attributes,
-            "header": not self.no_header,
+            "layout": self.layout(),
         }
+
+    def layout(self) -> "TableLayout":
+        """The names of columns, the separator, the encoding and the header that are given."""
+        from glace.features.layout import COLUMN_OPTIONS, TableLayout
+
+        columns = {name: _column_by_type(getattr(self, name), name) for name in COLUMN_OPTIONS}
+        return TableLayout(**columns, separator=self.separator, encoding=self.encoding, header=self.header)
 
     def _column_kinds(self, typed: bool) -> dict[str, Any] | None:
         """The kinds of columns given by --column; by node type if the tables are."""
@@ -187,7 +241,13 @@ class GraphSource:
             "--nodes-without-attributes applies to --attributes or --texts": self.nodes_without_attributes != "error"
             and not described,
             "--data-dir applies to named datasets": self.data_dir is not None and not is_dataset,
-            "--no-header applies to CSV and TSV files": self.no_header and not is_table,
+            "--header and --no-header apply to text files": self.header is not None and not is_table,
+            "--separator and --encoding apply to text files": bool(self.separator or self.encoding) and not is_table,
+            "--source-column, --target-column and --weight-column apply to a table of edges": not is_table
+            and bool(self.source_column or self.target_column or self.weight_column),
+            "--id-column and --label-column apply to --attributes or --texts": not described
+            and bool(self.id_column or self.label_column),
+            "--text-column applies to --texts": bool(self.text_column) and not self.texts,
         }
         for rule in (rule for rule, is_broken in broken.items() if is_broken):
             raise InputError(f"{rule}; leave it out")
@@ -214,6 +274,19 @@ def _by_type(listed: Sequence[str] | None, option: str) -> Any:
     if repeated:
         raise InputError(f"{option} is given twice for {repeated[0]}; join the files")
     return dict(found)
+
+
+def _column_by_type(listed: Sequence[str] | None, name: str) -> "str | dict[str, str] | None":
+    """The name of a column; by node type, or types of edges, if it is given as TYPE=NAME."""
+    if not listed:
+        return None
+    if len(listed) == 1 and "=" not in listed[0]:
+        return listed[0]
+    pairs = [each.partition("=") for each in listed]
+    bad = next((each for each, (types, equals, _) in zip(listed, pairs, strict=True) if not (types and equals)), None)
+    if bad is not None:
+        raise InputError(f"is given several times; give each as TYPE=NAME, not {bad!r}", option=name)
+    return {types: column for types, _, column in pairs}
 
 
 class TrainingOptions(dict[str, Any]):

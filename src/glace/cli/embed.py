@@ -6,13 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from glace.cli.arguments import AnyEmbedding, EmbeddingOutput, Json, ModelFile, NJobs, NoHeader, Quiet
+from glace.cli.arguments import (
+    AnyEmbedding,
+    EmbeddingOutput,
+    Encoding,
+    Header,
+    IdColumn,
+    Json,
+    LabelColumn,
+    ModelFile,
+    NJobs,
+    Quiet,
+    Separator,
+    TextColumn,
+)
 from glace.cli.screen import Screen, check_outputs, in_bytes, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from glace.features.layout import TableLayout
     from glace.fitted.batches import BatchEmbedder, EmbeddingSummary
     from glace.gaussian.embedding import Embedding
     from glace.ids import NodeId
@@ -32,7 +46,12 @@ def embed(
         Option(help="Table of texts: id, text; for a model trained on texts; or a folder of .parquet files."),
     ] = None,
     node_type: Annotated[str | None, Option(help="Type of the nodes, for a model with several node types.")] = None,
-    no_header: NoHeader = False,
+    id_column: IdColumn = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    header: Header = None,
     n_jobs: NJobs = -1,
     resume: Annotated[
         bool, Option("--resume", help="For a folder: keep the files that an earlier run wrote, and write the others.")
@@ -41,13 +60,24 @@ def embed(
     quiet: Quiet = False,
 ) -> None:
     """Compute the Gaussians of new nodes from their attributes or texts alone."""
+    from glace.features.layout import TableLayout
     from glace.fitted.batches import embed_batches
     from glace.gaussian.embedding_file import check_ending
 
     path, role = (attributes, "attributes") if attributes is not None else (texts, "texts")
     if path is None or (attributes is not None and texts is not None):
         raise InputError("give either --attributes FILE or --texts FILE" + (", not both" if path is not None else ""))
+    layout = TableLayout(
+        id_column=id_column,
+        text_column=text_column,
+        label_column=label_column,
+        separator=separator,
+        encoding=encoding,
+        header=header,
+    )
     is_folder = path.is_dir()
+    if is_folder and layout != TableLayout():
+        raise InputError("names and forms of columns apply to a file, not to a folder of Parquet files; leave them out")
     check_outputs(*([] if is_folder else [output]), json, inputs=[model, path])
     if resume and not is_folder:
         raise InputError("applies to a folder of Parquet files; leave it out", option="resume")
@@ -55,7 +85,7 @@ def embed(
         check_ending(output)
     embedder, screen = embed_batches(model, node_type=node_type, texts=role == "texts", n_jobs=n_jobs), Screen(quiet)
     run = _embed_folder if is_folder else _embed_file
-    values = run(embedder, path, output, screen, n_jobs=n_jobs, resume=resume, header=not no_header)
+    values = run(embedder, path, output, screen, n_jobs=n_jobs, resume=resume, layout=layout)
     if embedder.fitted.config.model.purpose == "links":
         screen.say("the model was fitted for links; one fitted with --purpose nodes places new nodes better")
     write_record(json, "embed", values, model=str(model), rows=str(path))
@@ -65,7 +95,7 @@ Values = dict[str, object]
 
 
 def _embed_file(
-    embedder: "BatchEmbedder", path: Path, output: Path, screen: Screen, *, header: bool, **_: object
+    embedder: "BatchEmbedder", path: Path, output: Path, screen: Screen, *, layout: "TableLayout", **_: object
 ) -> Values:
     from glace.fitted.batches import EmbeddingSummary
     from glace.gaussian.embedding_file import from_table, write_embedding
@@ -73,7 +103,7 @@ def _embed_file(
 
     part = embedder.fitted.node_type(embedder.node_type)
     role = "texts" if embedder.texts else "attributes"
-    rows = read_rows(path, role, header=header, width=part.width, names=part.feature_names, pipeline=part.pipeline)
+    rows = read_rows(path, role, layout=layout, width=part.width, names=part.feature_names, pipeline=part.pipeline)
     table = embedder.embed_rows(rows.ids.array, rows.values)
     summary = EmbeddingSummary.of(table, rows.counts)
     _say(summary, screen)

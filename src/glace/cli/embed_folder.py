@@ -161,7 +161,7 @@ def _embed_file(embedder: BatchEmbedder, shard: Shard, advance: Callable[[int], 
 
 def _write(embedder: BatchEmbedder, shard: Shard, path: Path, advance: Callable[[int], None]) -> EmbeddingSummary:
     summary, writer = EmbeddingSummary(), None
-    for piece, _ in table_pieces(shard.source, "texts" if embedder.texts else "attributes", header=True):
+    for piece, _ in table_pieces(shard.source, "texts" if embedder.texts else "attributes"):
         table, counts = embedder.embed(piece.table, piece.where)
         writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd", use_dictionary=False)
         writer.write_table(table)

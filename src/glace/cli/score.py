@@ -5,11 +5,23 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from glace.cli.arguments import AnyEmbedding, Json, MissingEdgeFraction, NoHeader, Quiet, TableOutput
+from glace.cli.arguments import (
+    AnyEmbedding,
+    Encoding,
+    Header,
+    Json,
+    MissingEdgeFraction,
+    Quiet,
+    Separator,
+    SourceColumn,
+    TableOutput,
+    TargetColumn,
+)
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
 from glace.errors import InputError
 
 if TYPE_CHECKING:
+    from glace.features.layout import TableLayout
     from glace.fitted.model import FittedModel
     from glace.gaussian.embedding import Embedding
     from glace.gaussian.search import Positions
@@ -22,7 +34,11 @@ def score(
     pairs: Annotated[Path | None, Option(help="Table of pairs: source, target.")] = None,
     missing_edge_fraction: MissingEdgeFraction = None,
     output: TableOutput = None,
-    no_header: NoHeader = False,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    header: Header = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -32,12 +48,14 @@ def score(
     none.
     """
     from glace.cli.links import missing_edges_line
+    from glace.features.layout import TableLayout
     from glace.queries.pair_scores import pair_scores_at
 
     check_outputs(output, json, inputs=[model, pairs])
     check_ending(output, ".csv", ".parquet")
     embedding, fitted = _load(model)
-    positions, screen = _pairs(embedding.ids, nodes or [], pairs, no_header), Screen(quiet)
+    layout = TableLayout(source_column, target_column, separator=separator, encoding=encoding, header=header)
+    positions, screen = _pairs(embedding.ids, nodes or [], pairs, layout), Screen(quiet)
     if fitted is None:
         if missing_edge_fraction is not None:
             raise InputError(
@@ -63,7 +81,7 @@ def _load(path: Path) -> "tuple[Embedding, FittedModel | None]":
     return fitted.embedding, fitted
 
 
-def _pairs(ids: "NodeIds", nodes: list[str], file: Path | None, no_header: bool) -> "Positions":
+def _pairs(ids: "NodeIds", nodes: list[str], file: Path | None, layout: "TableLayout") -> "Positions":
     from glace.io.read import read_pairs
 
     if (len(nodes) == 2) == (file is not None) or len(nodes) not in (0, 2):
@@ -71,4 +89,4 @@ def _pairs(ids: "NodeIds", nodes: list[str], file: Path | None, no_header: bool)
         raise InputError(f"give two node ids, or --pairs FILE with the columns source and target, not {given}")
     if file is None:
         return ids.positions([ids.parse(node) for node in nodes]).reshape(1, 2)
-    return read_pairs(file, ids, header=not no_header)
+    return read_pairs(file, ids, layout=layout)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from glace.categories import Categories
 from glace.errors import InputError
+from glace.features.layout import PLAIN, TableLayout, given_columns, named_column
 from glace.ids import ArrowColumn, NodeIds, id_array
 from glace.sparse import bad_weights
 
@@ -146,9 +147,9 @@ def _refuse_row(bad: npt.NDArray[np.bool_], where: RowLocator, wanted: str) -> N
         raise InputError(f"{where.row(int(np.flatnonzero(bad)[0]))}: expected {wanted}")
 
 
-def texts_of(table: pa.Table, where: RowLocator) -> list[str]:
+def texts_of(table: pa.Table, where: RowLocator, layout: TableLayout = PLAIN) -> list[str]:
     """Return the texts of a table of ids and texts; a missing text is empty."""
-    name = text_column(table.column_names, where)
+    name = text_column(table.column_names, where, layout)
     column = table.column(name)
     if not (is_text(column.type) or pa.types.is_null(column.type)):
         raise InputError(f"{where.name}: column {name!r} holds {column.type}, not text; give it as attributes")
@@ -192,10 +193,12 @@ def _example(column: ArrowColumn, where: RowLocator) -> str:
     return ""
 
 
-def label_and_type(table: pa.Table, key: str) -> tuple[Categories | None, Categories | None]:
-    """Return the categories of the columns `label` and `type`, if the table has them."""
+def label_and_type(
+    table: pa.Table, key: str, layout: TableLayout = PLAIN
+) -> tuple[Categories | None, Categories | None]:
+    """Return the categories of the columns of labels and types, if the table has them."""
     there = set(table.column_names) - {key}
-    label, kind = (Categories.of(table.column(name)) if name in there else None for name in CATEGORIES)
+    label, kind = (Categories.of(table.column(name)) if name in there else None for name in layout.categories)
     return label, kind
 
 
@@ -247,9 +250,11 @@ def check_names(names: Sequence[str], where: RowLocator) -> None:
         raise InputError(f"{where.name}: two columns are called {repeated[0]!r}; rename one")
 
 
-def ordered(table: pa.Table, key: str | None, names: Sequence[str], where: RowLocator) -> pa.Table:
+def ordered(
+    table: pa.Table, key: str | None, names: Sequence[str], where: RowLocator, layout: TableLayout = PLAIN
+) -> pa.Table:
     """Return the id column, if any, and the named columns in their order; other columns except label and type raise."""
-    given = [name for name in table.column_names if name not in (key, "label", "type")]
+    given = [name for name in table.column_names if name not in (key, *layout.categories)]
     missing = next((name for name in names if name not in given), None)
     if missing is not None:
         taken = " but the ids" if missing == key else ""
@@ -264,46 +269,67 @@ def ordered(table: pa.Table, key: str | None, names: Sequence[str], where: RowLo
     return table.select([*([key] if key else []), *names])
 
 
-CATEGORIES = ("label", "type")
-"""Columns that hold a category of the node and no attribute."""
-
-
-def id_column(names: Sequence[str], where: RowLocator) -> str:
-    """Return the name of the id column of a node table: `id` or, without it, the first."""
+def id_column(names: Sequence[str], where: RowLocator, layout: TableLayout = PLAIN) -> str:
+    """Return the name of the id column of a node table: the given one, `id` or, without it, the first other column."""
     if not names:
         raise InputError(f"{where.name}: no columns; expected an id column and others")
-    return "id" if "id" in names else names[0]
+    if layout.id_column is not None:
+        return named_column(names, str(layout.id_column), "id_column", where.name)
+    taken = set(given_columns(layout, "texts").values())
+    return "id" if "id" in names else next((name for name in names if name not in taken), names[0])
 
 
-def attribute_columns(names: Sequence[str], where: RowLocator) -> list[str]:
+def attribute_columns(names: Sequence[str], where: RowLocator, layout: TableLayout = PLAIN) -> list[str]:
     """Return the names of the columns of a node table that hold attributes."""
-    return [name for name in names if name not in (id_column(names, where), *CATEGORIES)]
+    if layout.label_column is not None:
+        named_column(names, layout.label, "label_column", where.name)
+    return [name for name in names if name not in (id_column(names, where, layout), *layout.categories)]
 
 
-def edge_columns(names: Sequence[str], where: RowLocator) -> list[str]:
+def edge_columns(names: Sequence[str], where: RowLocator, layout: TableLayout = PLAIN) -> list[str]:
     """Names of the source column, the target column and, if there is one, the weight column."""
-    if "source" in names and "target" in names:
-        return [name for name in ("source", "target", "weight") if name in names]
-    shown = ", ".join(repr(name) for name in names)
+    given = {
+        option: named_column(names, name, option, where.name) for option, name in given_columns(layout, "edges").items()
+    }
+    weight = given.pop("weight_column", None)
+    others = [name for name in names if name != weight]
+    weights = [weight] if weight is not None else [name for name in ("weight",) if name in names]
+    if len(given) == 1:
+        absent = "source_column" if "target_column" in given else "target_column"
+        raise InputError("is needed too: name the columns of both ends of an edge", option=absent)
+    if given:
+        return [given["source_column"], given["target_column"], *weights]
+    if "source" in others and "target" in others:
+        return ["source", "target", *weights]
     if len(names) < 2:
         raise InputError(
-            f"{where.name}: edges need two columns, source and target, but there is {shown or 'none'}; "
-            "columns are separated by commas in .csv files and by tabs in .tsv and .txt files"
+            f"{where.name}: edges need two columns, source and target, but there is {_shown(names) or 'none'}; if "
+            "another character separates the columns, name it",
+            hint=("separator", "tab"),
         )
-    if len(names) > 3:
+    if len(others) > 3 - (weight is not None):
         raise InputError(
-            f"{where.name}: {len(names)} columns ({shown}), and it is not clear which are the edges; "
-            "name them source, target and, if there is one, weight"
+            f"{where.name}: {len(names)} columns ({_shown(names)}), and it is not clear which are the edges; name the "
+            f"columns of both ends, target_column (--target-column) {names[1]!r}, and of the weight, if any",
+            hint=("source_column", names[0]),
         )
-    return list(names)
+    return [*others, *([weight] if weight is not None else [])]
 
 
-def text_column(names: Sequence[str], where: RowLocator) -> str:
-    """Name of the text column of a table of texts: `text`, otherwise the only other one."""
-    others = attribute_columns(names, where)
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def text_column(names: Sequence[str], where: RowLocator, layout: TableLayout = PLAIN) -> str:
+    """Name of the text column of a table of texts: the given one, `text`, otherwise the only other one."""
+    if layout.text_column is not None:
+        return named_column(names, str(layout.text_column), "text_column", where.name)
+    others = attribute_columns(names, where, layout)
     if "text" in others:
         return "text"
     if len(others) != 1:
-        shown = ", ".join(repr(name) for name in names)
-        raise InputError(f"{where.name}: an id and a text column are needed, but there are {shown}; name it text")
+        raise InputError(
+            f"{where.name}: an id and a text column are needed, but there are {_shown(names)}; name the text",
+            hint=("text_column", others[0] if others else "NAME"),
+        )
     return others[0]

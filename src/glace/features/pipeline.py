@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from glace.errors import FormatError, InputError
 from glace.features.column_kinds import COLUMNS, Cells, Column, Number, Sentence, Text
 from glace.features.columns import (
-    CATEGORIES,
     Frame,
     RowLocator,
     are_sparse_rows,
@@ -31,6 +30,7 @@ from glace.features.columns import (
     ordered,
     sparse_rows_of,
 )
+from glace.features.layout import PLAIN, TableLayout
 from glace.features.text import TextVocabulary
 from glace.ids import NodeIds
 from glace.sparse import Matrix
@@ -171,10 +171,10 @@ class FeaturePipeline:
         """Return whether the pipeline applies to a table with these columns; a model of texts accepts a matrix, too."""
         return self.vocabulary is None or self.columns[0].name in names
 
-    def chosen(self, table: pa.Table, key: str | None, where: RowLocator) -> pa.Table:
+    def chosen(self, table: pa.Table, key: str | None, where: RowLocator, layout: TableLayout = PLAIN) -> pa.Table:
         """Return the id column, if any, and the columns of the pipeline; other columns raise InputError."""
-        kept = [name for name in table.column_names if name not in self.dropped]
-        return ordered(table.select(kept), key, self.table_names, where)
+        kept = [name for name in table.column_names if name == key or name not in self.dropped]
+        return ordered(table.select(kept), key, self.table_names, where, layout)
 
     def same_as(self, other: "FeaturePipeline | None") -> bool:
         """Return whether the other pipeline is equal."""
@@ -285,12 +285,14 @@ class NewColumns(NamedTuple):
     """What a model knows about the columns of new nodes.
 
     `width` is the number of attributes, which sparse rows do not state; `names` are theirs in the order of the
-    training, if they are known. With a `pipeline`, columns are looked up by its names.
+    training, if they are known. With a `pipeline`, columns are looked up by its names. `layout` says which column
+    is the label.
     """
 
     width: int | None = None
     names: Sequence[str] | None = None
     pipeline: FeaturePipeline | None = None
+    layout: TableLayout = PLAIN
 
     def values(
         self, table: pa.Table, key: str | None, where: RowLocator
@@ -300,11 +302,11 @@ class NewColumns(NamedTuple):
         `key` is the name of the id column, if there is one.
         """
         if self.pipeline is not None and self.pipeline.suits(table.column_names):
-            chosen = self.pipeline.chosen(table, key, where)
+            chosen = self.pipeline.chosen(table, key, where, self.layout)
             if self.pipeline.vocabulary is not None:
                 return self.pipeline.texts(chosen, where), self.pipeline.counts(chosen)
             return self.pipeline.mixed(chosen, where)
-        columns = [name for name in table.column_names if name not in (key, *CATEGORIES)]
+        columns = [name for name in table.column_names if name not in (key, *self.layout.categories)]
         if not columns:
             raise InputError(f"{where.name}: no attribute columns; an id and numbers are needed")
         if self.names is None and are_sparse_rows(table.schema, columns):
@@ -312,7 +314,7 @@ class NewColumns(NamedTuple):
             matrix.resize(table.num_rows, max(self.width or 0, matrix.shape[1]))
             return matrix, ()
         names = columns if self.names is None else list(self.names)
-        return dense_of(ordered(table, key, names, where), names, where), ()
+        return dense_of(ordered(table, key, names, where, self.layout), names, where), ()
 
 
 def frame_rows(frame: Frame, columns: NewColumns) -> Rows:
@@ -332,7 +334,7 @@ def frame_rows(frame: Frame, columns: NewColumns) -> Rows:
 
 def _key(table: pa.Table, names: Sequence[str] | None) -> str | None:
     """Return the id column: `id` or, if the attributes have names, the only other one."""
-    others = [name for name in table.column_names if name not in (*(names or ()), *CATEGORIES)]
+    others = [name for name in table.column_names if name not in (*(names or ()), *PLAIN.categories)]
     if "id" in others:
         return "id"
     return others[0] if names is not None and len(others) == 1 else None

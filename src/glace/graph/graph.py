@@ -295,10 +295,13 @@ class CleaningReport:
     distinct_columns: int = _counted("columns of categories in which no two nodes are alike, of little use")
     """Columns of categories in which every node has its own; kept, but new nodes cannot share them."""
 
+    notes: tuple[str, ...] = ()
+    """What was guessed about the files and tables, and what may surprise, in words."""
+
     def lines(self) -> list[str]:
-        """Return one readable line for each kind that occurred."""
-        counts = ((each.metadata["text"], getattr(self, each.name)) for each in fields(self))
-        return [f"{text}: {count:,}" for text, count in counts if count]
+        """Return the notes, and one readable line for each kind that occurred."""
+        counts = ((each.metadata["text"], getattr(self, each.name)) for each in fields(self) if each.name != "notes")
+        return [*self.notes, *(f"{text}: {count:,}" for text, count in counts if count)]
 
 
 class GraphFolder(NamedTuple):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +23,17 @@ from glace.features.columns import (
     ids_of,
     sparse_rows_of,
 )
+from glace.features.layout import PLAIN, TableLayout
 from glace.graph.graph import CleaningReport, Graph
 from glace.ids import id_array
+from glace.io.by_type import check_policy
 from glace.io.edge_database import EdgeDatabase, edge_database
 from glace.io.folder import FolderWriter, read_folder, writing
+from glace.io.headers import FirstRowIsData, Layouts
+from glace.io.merged_ids import advice, different_names
 from glace.io.merging import Entries, merged, write_adjacency
 from glace.io.table_file import TableFile, check_first_rows, table_pieces, with_ids_only, with_integer_ids
-from glace.io.tables import EdgeTable, check_id_kinds, check_policy, edge_table, unknown_node
+from glace.io.tables import EdgeTable, check_id_kinds, edge_table, unknown_node
 from glace.sparse import Matrix, checked_matrix, index_width_of, nonzeros_per_row
 from glace.storage.container import pack_strings
 from glace.values import NONE, ValueSummary, in_storage
@@ -48,7 +53,7 @@ def convert_tables(
     *,
     directed: bool = False,
     nodes_without_attributes: str = "error",
-    header: bool = True,
+    layout: TableLayout = PLAIN,
     progress: Progress | None = None,
 ) -> Graph:
     """Write the graph that `read_tables` would read to a graph folder, without holding it in memory.
@@ -70,8 +75,8 @@ def convert_tables(
         Whether edges have a direction.
     nodes_without_attributes : {"error", "empty"}, default "error"
         What to do with nodes that edges name but that have no row: raise, or give them empty attributes.
-    header : bool, default True
-        Whether the first row of text files holds the names of columns.
+    layout : TableLayout, optional
+        Names of columns, separator, encoding and header, as of `read_tables`.
     progress : callable, optional
         Called with the name of a stage and the share of it that is done.
 
@@ -97,12 +102,34 @@ def convert_tables(
     True
     """
     check_policy(nodes_without_attributes)
-    report_progress = progress or (lambda *_: None)
+    layouts, shown = Layouts(layout), progress or (lambda *_: None)
+    files = _Files(edges, attributes, directed, nodes_without_attributes)
+    while True:
+        try:
+            _convert(files, path, layouts, shown)
+            return read_folder(path)
+        except FirstRowIsData as problem:
+            layouts.take_as_headerless(problem)
+
+
+class _Files(NamedTuple):
+    """What to convert."""
+
+    edges: str | Path
+    attributes: str | Path | None
+    directed: bool
+    nodes_without_attributes: str
+
+
+def _convert(files: _Files, path: str | Path, layouts: Layouts, report_progress: Progress) -> None:
+    edges, attributes, directed, nodes_without_attributes = files
     with writing(path) as writer:
         with edge_database(writer.folder / "edges") as database:
-            edge_file = _EdgeFile.scan(edges, header, database, partial(report_progress, "ids"))
-            rows = None if attributes is None else NodeRows(attributes, header, partial(report_progress, "rows"))
-            edge_file, report = _name_nodes(database, edge_file, rows, header, nodes_without_attributes)
+            edge_file = _EdgeFile.scan(edges, layouts.of(edges), database, partial(report_progress, "ids"))
+            rows = None
+            if attributes is not None:
+                rows = NodeRows(attributes, layouts.of(attributes), partial(report_progress, "rows"))
+            edge_file, report = _name_nodes(database, edge_file, rows, nodes_without_attributes)
             nodes = database.count
             if nodes == 0:
                 raise InputError("a graph needs at least one node, but there are no edges and no attributes")
@@ -111,20 +138,20 @@ def convert_tables(
             report = _write_edges(writer, database, edge_file, directed, report, report_progress)
         if rows is not None:
             report = _write_rows(writer, rows, positions, nodes, report, partial(report_progress, "attributes"))
-        writer.finish(_metadata(nodes, rows, directed), report)
-    return read_folder(path)
+        notes = (*layouts.notes, *edge_file.notes(), *(() if rows is None else rows.summary.notes))
+        writer.finish(_metadata(nodes, rows, directed), replace(report, notes=notes))
 
 
 class NodeRows:
     """A file of attributes that was read once: ids, labels, types, and the non-zeros of each row."""
 
-    def __init__(self, path: str | Path, header: bool, report: Report) -> None:
-        self.path, self.header = path, header
+    def __init__(self, path: str | Path, layout: TableLayout, report: Report) -> None:
+        self.path, self.layout = path, layout
         self.width = 0
         ids: list[pa.Array] = []
-        categories: dict[str, list[pa.Array]] = {"label": [], "type": []}
+        categories: dict[str, list[pa.Array]] = {name: [] for name in layout.categories}
         self._counts: list[npt.NDArray[np.integer]] = [np.empty(0, np.int64)]
-        for piece, share in table_pieces(path, "attributes", header):
+        for piece, share in table_pieces(path, "attributes", layout):
             if not ids:
                 first = piece
                 self._read_schema(piece)
@@ -146,7 +173,8 @@ class NodeRows:
 
     def _read_schema(self, piece: TableFile) -> None:
         names, self.where = piece.table.column_names, piece.where
-        self.key, self.columns = id_column(names, piece.where), attribute_columns(names, piece.where)
+        self.key = id_column(names, piece.where, piece.layout)
+        self.columns = attribute_columns(names, piece.where, piece.layout)
         self.lists = are_sparse_rows(piece.table.schema, self.columns)
         self.width = 0 if self.lists else len(self.columns)
         self._summary = ValueSummary(self.width)
@@ -174,7 +202,7 @@ class NodeRows:
         else:
             put = _dense_target(writer, nodes, self.width)
         first = 0
-        for piece, share in table_pieces(self.path, "attributes", self.header):
+        for piece, share in table_pieces(self.path, "attributes", self.layout):
             matrix = self._matrix(piece)
             put(positions[first : first + matrix.shape[0]], matrix)
             first += matrix.shape[0]
@@ -224,27 +252,34 @@ class _EdgeFile:
     """A file, or folder of files, of edges that was read once for its ids."""
 
     path: str | Path
-    header: bool
+    layout: TableLayout
     first: TableFile
     """Its first rows."""
     kind: pa.DataType
     """Type of the ids."""
 
     @classmethod
-    def scan(cls, path: str | Path, header: bool, database: EdgeDatabase, report: Report) -> "_EdgeFile":
+    def scan(cls, path: str | Path, layout: TableLayout, database: EdgeDatabase, report: Report) -> "_EdgeFile":
         """Read the ids of all edges into a database."""
-        pieces = table_pieces(path, "edges", header)
+        pieces = table_pieces(path, "edges", layout)
         first, share = next(pieces)
-        kind = edge_table(first.table, first.where).source.type
+        kind = edge_table(first.table, first.where, layout=first.layout).source.type
 
         def columns() -> Iterator[pa.Array]:
             for piece, share_read in itertools.chain([(first, share)], pieces):
-                table = _checked(edge_table(piece.table, piece.where), kind)
+                table = _checked(edge_table(piece.table, piece.where, layout=piece.layout), kind)
                 yield from (table.source, table.target)
                 report(share_read)
 
         database.add_names(columns(), kind)
-        return cls(path, header, first, kind)
+        return cls(path, layout, first, kind)
+
+    def notes(self) -> list[str]:
+        """Return what may surprise about the file; which ids are in both columns is not counted."""
+        where, names = self.first.where, self.first.ids
+        different = different_names((names[0], names[1]))
+        said = [advice(where.name, (names[0], names[1]), "ids that occur")] if different else []
+        return [*self.first.notes, *said]
 
     def summary(self, ids: pa.Array) -> TableFile:
         """Return a table with the columns of the file and these ids."""
@@ -253,10 +288,10 @@ class _EdgeFile:
     def tables(self) -> Iterator[tuple[EdgeTable, float]]:
         """Read the edges again, piece by piece; yield the share of the file read so far with each piece."""
         as_integers = self.first.raw_ids and pa.types.is_integer(self.kind)
-        for piece, share in table_pieces(self.path, "edges", self.header):
+        for piece, share in table_pieces(self.path, "edges", self.layout):
             converted = with_integer_ids(piece) if as_integers else piece
             assert converted is not None, "all ids are integers"
-            yield edge_table(converted.table, converted.where), share
+            yield edge_table(converted.table, converted.where, layout=converted.layout), share
 
 
 def _checked(table: EdgeTable, kind: pa.DataType) -> EdgeTable:
@@ -269,14 +304,13 @@ def _checked(table: EdgeTable, kind: pa.DataType) -> EdgeTable:
 
 
 def _name_nodes(
-    database: EdgeDatabase, edges: _EdgeFile, rows: NodeRows | None, header: bool, policy: str
+    database: EdgeDatabase, edges: _EdgeFile, rows: NodeRows | None, policy: str
 ) -> tuple[_EdgeFile, CleaningReport]:
     """Number all nodes, named by edges or described by rows; ids that are all written as integers become integers."""
     names = edges.first.table.column_names + ([] if rows is None else rows.summary.table.column_names)
     named = edges.summary(database.names_among(names))
     nodes = [] if rows is None else [rows.summary]
-    if header:
-        check_first_rows([named], nodes)
+    check_first_rows([named], nodes)
     described = [with_integer_ids(file) for file in nodes]
     integers = pa.types.is_integer(edges.kind) or (edges.first.raw_ids and database.names_are_integers())
     if integers and None not in described:

@@ -185,6 +185,7 @@ def _graph(folder: Path, facts: Metadata) -> Graph:
     place = GraphFolder(str(folder.absolute()), facts["fingerprint"])
     try:
         report = CleaningReport(**facts["cleaning_report"])
+        report = replace(report, notes=tuple(report.notes))
     except TypeError as problem:
         raise FormatError(f"{MARK} has a cleaning_report that this glace does not know: {problem}") from problem
     return replace(graph, cleaning_report=report, mapped=Mapped(facts["fingerprint"], neighbors, place))

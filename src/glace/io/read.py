@@ -1,5 +1,6 @@
 """Files to a Graph: CSV, TSV, Parquet and svmlight tables, npz files, graph folders."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -9,35 +10,37 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from glace.errors import InputError
-from glace.features.columns import distinct, ids_of, parses, texts_of
+from glace.features.columns import are_sparse_rows, attribute_columns, distinct, ids_of, parses, texts_of
+from glace.features.guess import guessed_kinds
+from glace.features.layout import PLAIN, TableLayout, check_types
 from glace.features.pipeline import FeaturePipeline, NewColumns, Rows
 from glace.graph.graph import Graph
 from glace.ids import NodeIds
+from glace.io.by_type import (
+    Columns,
+    EdgeTables,
+    Ends,
+    NodeSource,
+    NodeTables,
+    Pipelines,
+    check_policy,
+    tables_by_type,
+    types_of,
+)
 from glace.io.folder import is_folder, read_folder
+from glace.io.headers import FirstRowIsData, Layouts, unclear_header
 from glace.io.npz import read_npz
 from glace.io.table_file import (
     TABLES,
     TableFile,
     check_first_rows,
     ending_of,
-    first_row_is_data,
     may_be_an_edge,
     read_table,
+    table_pieces,
     with_common_ids,
 )
-from glace.io.tables import (
-    Columns,
-    EdgeTables,
-    NodeSource,
-    NodeTable,
-    NodeTables,
-    Pipelines,
-    check_policy,
-    edge_table,
-    join,
-    node_table,
-    tables_by_type,
-)
+from glace.io.tables import NodeTable, edge_table, join, node_table
 
 FilePath: TypeAlias = str | Path
 
@@ -51,9 +54,12 @@ def read_tables(
     pipeline: Pipelines = None,
     directed: bool = False,
     nodes_without_attributes: str = "error",
-    header: bool = True,
+    layout: TableLayout = PLAIN,
 ) -> Graph:
-    """Read a graph from table files: .csv, .tsv, .txt (tabs), .csv.gz, .tsv.gz or .parquet, or folders of the last.
+    """Read a graph from table files: .csv, .tsv, .txt, .edgelist, .parquet, or folders of the last.
+
+    Text files may be compressed (.gz, .zst) and encoded in UTF-8 or UTF-16; lines that start with # are comments if the
+    first line of edges does. What is guessed about a file is a line of ``graph.cleaning_report.lines()``.
 
     The columns are those of `from_tables`. In text files ids are read as text; they become integers only if all ids in
     all files are written as plain integers, so "007" stays text. With several node types there is one file per type,
@@ -69,16 +75,18 @@ def read_tables(
     texts : path, or dict of paths, optional
         File of texts, instead of attributes.
     columns : dict of str to str, optional
-        Kinds of the columns of `attributes`, see `from_tables`; the file then needs a header.
+        Kinds of the columns of `attributes`, see `from_tables`; the file then needs a header. Kinds that are not given
+        are guessed if a column does not hold numbers.
     pipeline : FeaturePipeline, optional
         The pipeline of another graph or of a model, applied instead of learning one from the columns.
     directed : bool, default False
         Whether edges have a direction.
     nodes_without_attributes : {"error", "empty"}, default "error"
         What to do with nodes that edges name but that have no row: raise, or give them empty attributes.
-    header : bool, default True
-        Whether the first row of text files holds the names of columns. Without a header the columns are source,
-        target, weight; id, attributes; id, text.
+    layout : TableLayout, optional
+        Names of the columns, separator, encoding, and whether the first row of text files holds names of columns; by
+        default these follow from the files. Without a header the columns are source, target, weight; id, attributes;
+        id, text.
 
     Returns
     -------
@@ -102,23 +110,48 @@ def read_tables(
     """
     edge_paths, sources = tables_by_type(edges, attributes, texts, columns, pipeline)
     check_policy(nodes_without_attributes)
-    edge_files = {ends: read_table(path, "edges", header) for ends, path in edge_paths.items()}
-    node_files = {
-        name: read_table(source.table, source.role, header, source.text_columns()) for name, source in sources.items()
-    }
-    if header:
-        check_first_rows(list(edge_files.values()), list(node_files.values()))
-    files = with_common_ids([*edge_files.values(), *node_files.values()])
-    described = files[len(edge_files) :]
-    nodes = {name: _node_table(file, source) for (name, source), file in zip(sources.items(), described, strict=True)}
-    links = [edge_table(file.table, file.where, ends) for ends, file in zip(edge_files, files, strict=False)]
-    return join(links, nodes, directed=directed, nodes_without_attributes=nodes_without_attributes)
+    check_types(layout, [*map(types_of, edge_paths), *sources])
+    layouts = Layouts(layout)
+    while True:
+        try:
+            files = _read_files(edge_paths, sources, layouts)
+            break
+        except FirstRowIsData as problem:
+            layouts.take_as_headerless(problem)
+    described = files[len(edge_paths) :]
+    nodes = {name: _node_table(file, each) for (name, each), file in zip(sources.items(), described, strict=True)}
+    links = [
+        edge_table(file.table, file.where, ends, file.layout) for ends, file in zip(edge_paths, files, strict=False)
+    ]
+    graph = join(links, nodes, directed=directed, nodes_without_attributes=nodes_without_attributes)
+    notes = (*layouts.notes, *(note for file in files for note in file.notes), *graph.cleaning_report.notes)
+    return replace(graph, cleaning_report=replace(graph.cleaning_report, notes=notes))
+
+
+def _read_files(
+    edge_paths: Mapping[Ends, FilePath], sources: Mapping[str, NodeSource], layouts: Layouts
+) -> list[TableFile]:
+    """Read all files, edges first, with the same kind of ids."""
+    edge_files = [read_table(path, "edges", layouts.of(path, types_of(ends))) for ends, path in edge_paths.items()]
+    node_files = [
+        read_table(source.table, source.role, layouts.of(source.table, name), source.text_columns())
+        for name, source in sources.items()
+    ]
+    check_first_rows(edge_files, node_files)
+    return with_common_ids([*edge_files, *node_files])
+
+
+def holds_numbers_only(path: FilePath, layout: TableLayout = PLAIN) -> bool:
+    """Return whether the first rows of a file of attributes hold numbers or sparse rows; nothing is guessed then."""
+    first, _ = next(iter(table_pieces(path, "attributes", Layouts(layout).of(path))))
+    columns = attribute_columns(first.table.column_names, first.where, first.layout)
+    return are_sparse_rows(first.table.schema, columns) or not guessed_kinds(first.table, columns)
 
 
 def _node_table(file: TableFile, source: NodeSource) -> NodeTable:
     if source.columns is not None or source.pipeline is not None:
         _check_named(file)
-    nodes = node_table(file.table, file.where, source)
+    nodes = node_table(file.table, file.where, replace(source, layout=file.layout))
     return nodes if file.named else replace(nodes, feature_names=None)
 
 
@@ -174,7 +207,7 @@ def read_rows(
     path: FilePath,
     role: str,
     *,
-    header: bool = True,
+    layout: TableLayout = PLAIN,
     width: int | None = None,
     names: tuple[str, ...] | None = None,
     pipeline: FeaturePipeline | None = None,
@@ -184,24 +217,36 @@ def read_rows(
     What the model knows about their columns is as for `NewColumns`; a file without column names has them in order.
     """
     text_columns = NodeSource(path, role, pipeline=pipeline).text_columns()
-    (file,) = with_common_ids([read_table(path, role, header, text_columns)])
+    (file,) = with_common_ids([read_table(path, role, layout, text_columns)])
+    if file.header_is_unclear:
+        raise unclear_header(file.where, role, file.table.column_names)
     (key,), where = file.ids, file.where
     ids = distinct(ids_of(file.table, key, where), where)
     if role == "texts":
-        return Rows(ids, texts_of(file.table, where))
+        return Rows(ids, texts_of(file.table, where, file.layout))
     if pipeline is not None and pipeline.vocabulary is None:
         _check_named(file)
-    return Rows(ids, *NewColumns(width, names if file.named else None, pipeline).values(file.table, key, where))
+    known = NewColumns(width, names if file.named else None, pipeline, file.layout)
+    return Rows(ids, *known.values(file.table, key, where))
 
 
-def read_pairs(path: FilePath, ids: NodeIds, *, header: bool = True) -> npt.NDArray[np.int64]:
+def read_pairs(path: FilePath, ids: NodeIds, *, layout: TableLayout = PLAIN) -> npt.NDArray[np.int64]:
     """Read pairs of nodes from a table of sources and targets; return (P, 2) positions in `ids`."""
-    file = read_table(path, "edges", header)
+    layouts = Layouts(layout)
+    while True:
+        try:
+            return _pairs(path, ids, layouts.of(path))
+        except FirstRowIsData as problem:
+            layouts.take_as_headerless(problem)
+
+
+def _pairs(path: FilePath, ids: NodeIds, layout: TableLayout) -> npt.NDArray[np.int64]:
+    file = read_table(path, "edges", layout)
     names = file.table.column_names
     is_data = parses(names[-1]) or any(ids.parse(name) in ids for name in file.ids)
-    if header and is_data and may_be_an_edge(file):
-        raise first_row_is_data(file.where, "edges", names)
-    pairs = edge_table(file.table, file.where)
+    if is_data and may_be_an_edge(file):
+        raise FirstRowIsData(file.where, "edges", names)
+    pairs = edge_table(file.table, file.where, layout=file.layout)
     return np.column_stack([_positions(column, ids, file) for column in (pairs.source, pairs.target)])
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,147 +27,25 @@ from glace.features.columns import (
     texts_of,
     weights_of,
 )
+from glace.features.guess import guessed_kinds, guesses_line
+from glace.features.layout import PLAIN, TableLayout, layout_of, resolved
 from glace.features.pipeline import FeaturePipeline, Kinds, distinct_columns
 from glace.features.text import TextVocabulary
 from glace.graph.graph import CleaningReport, Graph, NodeType, build
 from glace.ids import NodeIds
+from glace.io.by_type import (
+    Columns,
+    EdgeTables,
+    Ends,
+    NodeSource,
+    NodeTables,
+    Pipelines,
+    check_policy,
+    tables_by_type,
+    types_of,
+)
+from glace.io.merged_ids import merged_ids_note
 from glace.sparse import Matrix
-
-Ends = tuple[str, str] | None
-"""Node types of the sources and of the targets of an edge table; None if the ids decide."""
-POLICIES = ("error", "empty")
-"""What `nodes_without_attributes` may be."""
-
-Table = TypeVar("Table")
-EdgeTables: TypeAlias = Table | Mapping[str, Table] | Mapping[tuple[str, str], Table]
-NodeTables: TypeAlias = Table | Mapping[str, Table] | None
-Columns: TypeAlias = Kinds | Mapping[str, Kinds] | None
-Pipelines: TypeAlias = FeaturePipeline | Mapping[str, FeaturePipeline] | None
-Given: TypeAlias = Any
-"""A frame or a path; which one, the caller of this module knows."""
-
-
-@dataclass(frozen=True)
-class NodeSource:
-    """The table, or file, of one node type, and how its columns become attributes."""
-
-    table: Given
-    role: str
-    """ "attributes" or "texts"."""
-    columns: Kinds | None = None
-    pipeline: FeaturePipeline | None = None
-
-    def text_columns(self) -> tuple[str, ...]:
-        """Columns of texts or categories, which must not be read as numbers even if they look like numbers."""
-        columns = () if self.pipeline is None else self.pipeline.columns
-        kinds = {column.name: column.kind for column in columns} | dict(self.columns or {})
-        return tuple(name for name, kind in kinds.items() if kind != "number")
-
-
-def tables_by_type(
-    edges: Given, attributes: Given, texts: Given, columns: object, pipeline: object
-) -> tuple[dict[Ends, Given], dict[str, NodeSource]]:
-    """The edge tables by the types of their ends, and the node tables by type; contradictions raise."""
-    if not are_typed(edges, attributes, texts):
-        given = ({} if each is None else {"": each} for each in (attributes, texts, columns, pipeline))
-        return {("", ""): edges}, _node_sources(*given)
-    tables, documents = _by_type(attributes, "attributes"), _by_type(texts, "texts")
-    kinds, pipelines = _options_by_type(columns, "columns"), _options_by_type(pipeline, "pipeline")
-    return _edges_by_ends(edges), _node_sources(tables, documents, kinds, pipelines)
-
-
-def are_typed(*tables: object) -> bool:
-    """Whether tables are given by type: as a dict of tables or files, not of columns."""
-    return any(isinstance(each, Mapping) and not _holds_columns(each) for each in tables)
-
-
-def _holds_columns(table: Mapping[object, object]) -> bool:
-    signs = ("columns", "column_names", "__fspath__")
-    are_tables = (
-        isinstance(each, Mapping | str) or any(hasattr(each, sign) for sign in signs) for each in table.values()
-    )
-    return bool(table) and not any(are_tables)
-
-
-def check_policy(nodes_without_attributes: str) -> None:
-    """Raise unless `nodes_without_attributes` is a known choice."""
-    if nodes_without_attributes not in POLICIES:
-        raise InputError(
-            f"must be one of {', '.join(POLICIES)}, not {nodes_without_attributes!r}", option="nodes_without_attributes"
-        )
-
-
-def _source(table: Given, role: str, columns: object, pipeline: object) -> NodeSource:
-    if columns is not None and pipeline is not None:
-        raise InputError("give columns or a pipeline, not both; a pipeline knows the kinds of its columns")
-    if columns is not None and not isinstance(columns, Mapping):
-        raise InputError(f"columns must map names to kinds, such as {{'title': 'text'}}, not {type(columns).__name__}")
-    if pipeline is not None and not isinstance(pipeline, FeaturePipeline):
-        raise InputError(
-            f"pipeline must be a FeaturePipeline, that of a graph or a model, not {type(pipeline).__name__}"
-        )
-    return NodeSource(table, role, columns, pipeline)
-
-
-def _node_sources(
-    tables: dict[str, Given], documents: dict[str, Given], kinds: dict[str, object], pipelines: dict[str, object]
-) -> dict[str, NodeSource]:
-    for name in sorted(tables.keys() & documents.keys()):
-        raise InputError(
-            f"give attributes or texts{_of_type(name)}, not both; texts can be a column of attributes (columns=, "
-            "--column)"
-        )
-    for name in sorted((kinds.keys() | pipelines.keys()) - tables.keys()):
-        raise InputError(
-            f"kinds of columns (columns=, --column) or a pipeline{_of_type(name)} need a table of attributes"
-        )
-    nodes = {name: _source(table, "attributes", kinds.get(name), pipelines.get(name)) for name, table in tables.items()}
-    return nodes | {name: NodeSource(table, "texts") for name, table in documents.items()}
-
-
-def _of_type(name: str) -> str:
-    return f" of type {name!r}" if name else ""
-
-
-def _by_type(tables: Given, what: str) -> dict[str, Given]:
-    if tables is None:
-        return {}
-    if not are_typed(tables):
-        raise InputError(
-            f"{what} must be given by type if other tables are, as {{'word': ...}} (--{what} TYPE=FILE); name the "
-            "type of these nodes"
-        )
-    for name in tables:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"{what} must be given by the names of types, not by {name!r}")
-    return dict(tables)
-
-
-def _options_by_type(options: object, what: str) -> dict[str, object]:
-    if options is None:
-        return {}
-    if not isinstance(options, Mapping) or not all(
-        isinstance(each, Mapping | FeaturePipeline) for each in options.values()
-    ):
-        raise InputError(f"{what} must be given by type if tables are, as {{'word': ...}}, one for each")
-    return dict(options)
-
-
-def _edges_by_ends(edges: Given) -> dict[Ends, Given]:
-    if not are_typed(edges):
-        return {None: edges}
-    if not edges:
-        raise InputError("there is no table of edges; give at least one, as {('word', 'synset'): ...}")
-    return {_ends(name): table for name, table in edges.items()}
-
-
-def _ends(name: object) -> tuple[str, str]:
-    """Types given as ("word", "synset") or "word:synset"."""
-    ends = tuple(name.split(":")) if isinstance(name, str) else name
-    if not isinstance(ends, tuple) or len(ends) != 2 or not all(isinstance(end, str) and end for end in ends):
-        raise InputError(f"edges lead from a type to a type, as 'word:synset' (word:synset=FILE), not {name!r}")
-    return ends[0], ends[1]
-
 
 Positions = npt.NDArray[np.int64]
 
@@ -182,6 +60,8 @@ class EdgeTable:
     where: RowLocator
     ends: Ends = ("", "")
     """Node types of the sources and of the targets; None if the ids decide."""
+    names: tuple[str, str] = ("source", "target")
+    """Names of the columns."""
 
     def columns_of(self, node_type: str) -> list[pa.Array]:
         """The columns that hold ids of this node type."""
@@ -212,6 +92,7 @@ def from_tables(
     pipeline: Pipelines = None,
     directed: bool = False,
     nodes_without_attributes: str = "error",
+    layout: TableLayout = PLAIN,
 ) -> Graph:
     """Make a graph from tables that name nodes by their ids.
 
@@ -233,8 +114,9 @@ def from_tables(
         Instead of attributes: `id`, `text` (otherwise the other column), `label` and `type`. The words become TF-IDF
         attributes.
     columns : dict of str to str, optional
-        Kinds of the columns of `attributes`: "number" (the default), "category", "text", "sentence:MODEL" or "drop".
-        Numbers may then be missing.
+        Kinds of the columns of `attributes`: "number", "category", "text", "sentence:MODEL" or "drop". Numbers may
+        then be missing. Kinds that are not given are guessed if a column does not hold numbers;
+        `graph.cleaning_report` says so.
     pipeline : FeaturePipeline, optional
         The pipeline of another graph or of a model, applied instead of learning one from the columns.
     directed : bool, default False
@@ -242,6 +124,8 @@ def from_tables(
     nodes_without_attributes : {"error", "empty"}, default "error"
         What to do with nodes that edges name but that have no row in their table: raise, or append them to the
         table's nodes, sorted, with empty attributes.
+    layout : TableLayout, optional
+        Names of the columns, if they differ from those above.
 
     Returns
     -------
@@ -269,17 +153,19 @@ def from_tables(
     nodes = {}
     for name, source in sources.items():
         label = f"{source.role} of {name}" if name else source.role
-        nodes[name] = node_table(arrow_table(source.table, label), RowLocator(label), source)
+        table = arrow_table(source.table, label)
+        found = resolved(layout_of(layout, name), table.column_names, source.role, label)
+        nodes[name] = node_table(table, RowLocator(label), replace(source, layout=found))
     links = []
     for ends, frame in edge_frames.items():
-        label = f"edges {ends[0]}:{ends[1]}" if ends and ends[0] else "edges"
-        links.append(edge_table(arrow_table(frame, label), RowLocator(label), ends))
+        label = f"edges {types_of(ends)}" if ends and ends[0] else "edges"
+        links.append(edge_table(arrow_table(frame, label), RowLocator(label), ends, layout_of(layout, types_of(ends))))
     return join(links, nodes, directed=directed, nodes_without_attributes=nodes_without_attributes)
 
 
-def edge_table(table: pa.Table, where: RowLocator, ends: Ends = ("", "")) -> EdgeTable:
+def edge_table(table: pa.Table, where: RowLocator, ends: Ends = ("", ""), layout: TableLayout = PLAIN) -> EdgeTable:
     """The edges of an Arrow table; both ends must have the same kind of id, unless they are of two node types."""
-    source, target, *weight = edge_columns(table.column_names, where)
+    source, target, *weight = edge_columns(table.column_names, where, layout)
     sources, targets = (ids_of(table, name, where) for name in (source, target))
     if table.num_rows == 0:
         targets = targets.cast(sources.type)
@@ -289,33 +175,51 @@ def edge_table(table: pa.Table, where: RowLocator, ends: Ends = ("", "")) -> Edg
             "both must hold the same kind of id"
         )
     weights = weights_of(table, weight[0], where) if weight else np.ones(table.num_rows, dtype=np.float32)
-    return EdgeTable(sources, targets, weights, where, ends)
+    return EdgeTable(sources, targets, weights, where, ends, (source, target))
 
 
 def node_table(table: pa.Table, where: RowLocator, source: NodeSource) -> NodeTable:
     """The nodes of an Arrow table of attributes or texts."""
     if source.role == "texts":
-        return text_table(table, where)
-    return attribute_table(table, where, source.columns, source.pipeline)
+        return text_table(table, where, source.layout)
+    return attribute_table(table, where, source.columns, source.pipeline, source.layout)
 
 
 def attribute_table(
-    table: pa.Table, where: RowLocator, kinds: Kinds | None = None, pipeline: FeaturePipeline | None = None
+    table: pa.Table,
+    where: RowLocator,
+    kinds: Kinds | None = None,
+    pipeline: FeaturePipeline | None = None,
+    layout: TableLayout = PLAIN,
 ) -> NodeTable:
-    """The nodes of an Arrow table of numbers, of sparse rows or, with kinds or a pipeline, of mixed columns."""
-    key, columns = id_column(table.column_names, where), attribute_columns(table.column_names, where)
+    """The nodes of an Arrow table of numbers, of sparse rows or, with kinds or a pipeline, of mixed columns.
+
+    Kinds that are not given are guessed if a column does not hold numbers.
+    """
+    key = id_column(table.column_names, where, layout)
+    columns = attribute_columns(table.column_names, where, layout)
     ids = distinct(ids_of(table, key, where), where)
-    categories = label_and_type(table, key)
+    categories = label_and_type(table, key, layout)
     sparse_rows = are_sparse_rows(table.schema, columns)
+    if kinds is not None and sparse_rows:
+        raise InputError(f"{where.name}: sparse rows hold numbers only; leave out the kinds of columns")
+    guesses = (
+        {}
+        if pipeline is not None or sparse_rows
+        else guessed_kinds(table, [each for each in columns if each not in (kinds or {})])
+    )
+    notes = (guesses_line(where.name, guesses),) if guesses else ()
+    if guesses:
+        kinds = {name: each.kind for name, each in guesses.items()} | dict(kinds or {})
     if kinds is not None:
-        if sparse_rows:
-            raise InputError(f"{where.name}: sparse rows hold numbers only; leave out the kinds of columns")
         pipeline = FeaturePipeline.learn(table, columns, kinds, where)
+        # New tables may have the labels or not, whatever their name.
+        pipeline = replace(pipeline, dropped=(*pipeline.dropped, *given_label(layout)))
     if pipeline is not None:
-        matrix, counts = pipeline.mixed(pipeline.chosen(table, key, where), where)
+        matrix, counts = pipeline.mixed(pipeline.chosen(table, key, where, layout), where)
         missing, unknown = sum(each.missing for each in counts), sum(each.unknown for each in counts)
         alike = 0 if kinds is None else distinct_columns(pipeline, len(ids))
-        report = CleaningReport(missing_values=missing, unknown_values=unknown, distinct_columns=alike)
+        report = CleaningReport(missing_values=missing, unknown_values=unknown, distinct_columns=alike, notes=notes)
         return NodeTable(ids, where, matrix, *categories, pipeline=pipeline, cleaning_report=report)
     if sparse_rows:
         return NodeTable(ids, where, sparse_rows_of(table, where), *categories)
@@ -323,15 +227,20 @@ def attribute_table(
     return NodeTable(ids, where, dense, *categories, feature_names=tuple(columns) or None)
 
 
-def text_table(table: pa.Table, where: RowLocator) -> NodeTable:
+def given_label(layout: TableLayout) -> list[str]:
+    """The name of the column of labels, if it is not the usual one."""
+    return [] if layout.label_column is None else [layout.label]
+
+
+def text_table(table: pa.Table, where: RowLocator, layout: TableLayout = PLAIN) -> NodeTable:
     """The nodes of an Arrow table of texts; a missing text is empty."""
-    key = id_column(table.column_names, where)
-    ids, texts = distinct(ids_of(table, key, where), where), texts_of(table, where)
+    key = id_column(table.column_names, where, layout)
+    ids, texts = distinct(ids_of(table, key, where), where), texts_of(table, where, layout)
     try:
         vocabulary = TextVocabulary.learn(texts)
     except InputError as problem:
         raise InputError(f"{where.name}: {problem}") from problem
-    categories = label_and_type(table, key)
+    categories = label_and_type(table, key, layout)
     return NodeTable(ids, where, vocabulary.attributes(texts), *categories, FeaturePipeline.of_texts(vocabulary))
 
 
@@ -361,8 +270,18 @@ def join(
         directed=directed,
         labels=_labels(tables),
         node_types=_node_types(names, tables),
-        cleaning_report=replace(_cleaning_report(tables, rows, pairs, first), shared_ids=shared_ids),
+        cleaning_report=replace(
+            _cleaning_report(tables, rows, pairs, first),
+            shared_ids=shared_ids,
+            notes=(*_merged_ids(edges), *(note for each in tables for note in each.cleaning_report.notes)),
+        ),
     )
+
+
+def _merged_ids(edges: Sequence[EdgeTable]) -> list[str]:
+    plain = [each for each in edges if each.ends == ("", "")]
+    notes = (merged_ids_note(each.where.name, each.names, each.source, each.target) for each in plain)
+    return [note for note in notes if note is not None]
 
 
 def _type_names(edges: Sequence[EdgeTable], nodes: Mapping[str, NodeTable]) -> list[str]:
@@ -541,7 +460,9 @@ def _cleaning_report(
 ) -> CleaningReport:
     """Counts over all types; `rows` is the number of rows of each type's table, None if it has none."""
     totals = {
-        each.name: sum(getattr(table.cleaning_report, each.name) for table in tables) for each in fields(CleaningReport)
+        each.name: sum(getattr(table.cleaning_report, each.name) for table in tables)
+        for each in fields(CleaningReport)
+        if each.name != "notes"
     }
     mentioned = np.zeros(int(first[-1]), dtype=bool)
     mentioned[pairs] = True
