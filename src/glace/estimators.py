@@ -27,6 +27,7 @@ from glace.ids import NodeId
 from glace.model.network import AnyEncoder
 from glace.options import Limits, limits_of
 from glace.queries.certainty import Novelty
+from glace.queries.clusters import Clusters
 from glace.queries.links import Links
 from glace.queries.pair_scores import PairScores
 from glace.training.train import resolve_config, train
@@ -346,6 +347,23 @@ class GLACE(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             One row per pair.
         """
         return self._fitted().score_pairs(pairs, new, missing_edge_fraction=missing_edge_fraction)
+
+    def clusters(self, k: int | None = None, *, graph: Graph | None = None) -> Clusters:
+        """Group the nodes by their Gaussians, and name the groups; see `FittedModel.clusters`.
+
+        Parameters
+        ----------
+        k : int, optional
+            Number of clusters; chosen by the edges by default.
+        graph : Graph, optional
+            The training graph with its attributes, to name clusters by columns of numbers.
+
+        Returns
+        -------
+        Clusters
+            The largest first, with columns such as `name`, `size` and `examples`.
+        """
+        return self._fitted().clusters(k, graph=graph)
 
     def novelty(self, attributes: NewAttributes, node_type: str | None = None) -> Novelty:
         """Compute how unlike the training nodes new nodes are; see `FittedModel.novelty`.

@@ -14,6 +14,7 @@ from typer import Option
 from glace import __version__
 from glace.cli import datasets
 from glace.cli.arguments import OPTION_GROUPS
+from glace.cli.clusters import clusters
 from glace.cli.convert import convert
 from glace.cli.demo import demo
 from glace.cli.embed import embed, export
@@ -81,7 +82,20 @@ def with_option_groups(verb: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-VERBS: list[Callable[..., None]] = [info, convert, fit, update, embed, neighbors, links, score, serve, explore, export]
+VERBS: list[Callable[..., None]] = [
+    info,
+    convert,
+    fit,
+    update,
+    embed,
+    neighbors,
+    links,
+    score,
+    clusters,
+    serve,
+    explore,
+    export,
+]
 VERBS += [demo, evaluate, reproduce, report]
 for verb in VERBS:
     app.command()(with_option_groups(verb))

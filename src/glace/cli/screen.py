@@ -81,7 +81,7 @@ class Screen:
         if len(table) > SHOWN:
             self.say(f"... {len(table):,} {noun} in all" + ("" if output else "; -o FILE writes them"))
         if output:
-            _write_table(table, output)
+            write_table(table, output)
             self.say(f"wrote {output}")
 
     @contextlib.contextmanager
@@ -175,7 +175,8 @@ def write_record(
         write_text(path, Record(kind, values, provenance(**facts, **data)).to_json() + "\n")
 
 
-def _write_table(table: "pa.Table", output: Path) -> None:
+def write_table(table: "pa.Table", output: Path) -> None:
+    """Write a table to a .csv or .parquet file."""
     import pyarrow.csv
     import pyarrow.parquet
 

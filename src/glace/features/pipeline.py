@@ -138,6 +138,10 @@ class FeaturePipeline:
         """Return the names of the columns of the matrix, such as price, town=Bern, wares:bread."""
         return tuple(name for column in self.columns for name in column.names())
 
+    def short_names(self) -> tuple[str, ...]:
+        """Return the same names, but for the words of a pipeline whose only column is a text: they name themselves."""
+        return self.names() if self.vocabulary is None else self.vocabulary.words
+
     def lines(self) -> list[tuple[str, str]]:
         """Return the name of each column of the table with a description of its encoding."""
         return [(column.name, _described(column)) for column in self.columns]

@@ -30,6 +30,7 @@ from glace.ids import NodeId, NodeIds
 from glace.kernels.compile import kernel_threads
 from glace.metrics import Calibration
 from glace.queries.certainty import CertaintyModel, Novelty, NoveltyModel, attribute_evidence
+from glace.queries.clusters import Clusters, clusters
 from glace.queries.link_model import LinkModel, missing_edges
 from glace.queries.links import LinkOptions, Links, links
 from glace.queries.neighbors import neighbors
@@ -453,6 +454,29 @@ class FittedModel:
         graph = self.graph if known is None else known
         with kernel_threads(self.config.run.n_jobs):
             return links(self.embedding, graph, model, options, node, k, node_type, progress)
+
+    def clusters(self, k: int | None = None, *, graph: Graph | None = None) -> Clusters:
+        """Group the nodes by k-means of their Gaussians, and name each group by what distinguishes it.
+
+        Parameters
+        ----------
+        k : int, optional
+            Number of clusters. By default the fewest for which nearly as many edges stay inside clusters, beyond
+            chance, as for any other number (modularity); without edges, the silhouette decides.
+        graph : Graph, optional
+            The training graph with its attributes, to name clusters by columns of numbers. A model keeps words and
+            categories, but not numbers.
+
+        Returns
+        -------
+        Clusters
+            The largest first, with columns such as `name`, `size` and `examples`; `nodes()` is the cluster of each
+            node.
+        """
+        described = self.graph if graph is None else graph
+        if described is not None and described.ids != self.embedding.ids:
+            raise InputError("must have the nodes of the model, in the same order", option="graph")
+        return clusters(self.embedding, described, k, self.config.run.random_state)
 
     def _missing_edge_fraction(self, given: float | None) -> float:
         if given is not None:

@@ -93,7 +93,10 @@ class NodeType:
 
     def words_alone(self) -> "NodeType":
         """Return the same nodes with their words; without attributes if they have no words."""
-        return replace(self, pipeline=None) if self.has_words else self.without_attributes()
+        if not self.has_words:
+            return self.without_attributes()
+        names = self.feature_names if self.pipeline is None else self.pipeline.short_names()
+        return replace(self, pipeline=None, feature_names=names)
 
     def by_values(self) -> "NodeType":
         """Return the type with the storage and the scaling that the values of its attributes call for.

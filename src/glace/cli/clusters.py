@@ -1,0 +1,83 @@
+"""`glace clusters`: groups of similar nodes, and what distinguishes them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet
+from glace.cli.screen import Screen, check_ending, check_outputs, write_record, write_table
+from glace.errors import InputError
+
+if TYPE_CHECKING:
+    from glace.fitted.model import FittedModel
+    from glace.graph.graph import Graph
+
+SHOWN = ("name", "size", "edges_inside", "label")
+"""Columns on the screen, where space is short; the record has all."""
+
+
+def clusters(
+    model: AnyEmbedding,
+    k: Annotated[int | None, Option("-k", min=1, help="Number of clusters; by default chosen by the edges.")] = None,
+    attributes: Annotated[
+        Path | None,
+        Option(help="The node table of the training, to name clusters by its numbers, which a model does not keep."),
+    ] = None,
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Write the cluster of every node to this .csv or .parquet file.")
+    ] = None,
+    no_header: NoHeader = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Group similar nodes by k-means of their Gaussians, and name each group by what distinguishes it.
+
+    The names are words or columns of the attributes, else labels or central nodes. The number of clusters is the
+    smallest for which nearly as many edges stay inside clusters, beyond chance, as for any other (modularity).
+    """
+    from glace.fitted.model import load, load_with_graph
+    from glace.gaussian.embedding_file import READABLE
+    from glace.queries.clusters import clusters
+
+    check_outputs(output, json, inputs=[model, attributes])
+    check_ending(output, ".csv", ".parquet")
+    screen = Screen(quiet)
+    if model.suffix in (*READABLE, ".csv"):
+        if attributes is not None:
+            raise InputError(f"needs a model file, and {model} is an embedding without one", option="attributes")
+        embedding, graph = load_with_graph(model)
+        found = clusters(embedding, graph, k)
+    else:
+        fitted = load(model)
+        found = fitted.clusters(k, graph=None if attributes is None else _described(fitted, attributes, not no_header))
+    columns = [name for name in SHOWN if name in found.columns()]
+    central = [str(each).split(", ")[0] for each in found.examples]
+    rows = zip(found.rows(), central, strict=True)
+    screen.table([*columns, "central node"], [[*(row[name] for name in columns), node] for row, node in rows])
+    if found.modularity is not None:
+        screen.say(f"modularity {found.modularity:.3f}: the share of edges inside clusters, beyond chance")
+    if output is not None:
+        write_table(found.nodes().to_arrow(), output)
+        screen.wrote(output, f"the cluster of {len(found.codes):,} nodes")
+    write_record(json, "clusters", {"clusters": found.rows(), "modularity": found.modularity}, model=str(model))
+
+
+def _described(model: "FittedModel", path: Path, header: bool) -> "Graph":
+    """The graph of a model with the attributes of a table, which has a row for each of its nodes."""
+    import numpy as np
+
+    from glace.io.read import read_rows
+
+    if model.graph is None or len(model.node_types) > 1:
+        raise InputError("needs a model that keeps its edges and has one node type; leave it out", option="attributes")
+    schema = model.node_type()
+    rows = read_rows(
+        path, "attributes", header=header, width=schema.width, names=schema.feature_names, pipeline=schema.pipeline
+    )
+    found = rows.ids.find(model.embedding.ids.array)
+    if (found < 0).any():
+        missing = model.embedding.ids[int(np.flatnonzero(found < 0)[0])]
+        raise InputError(f"{path} has no row for the node {missing!r}; give the table that the model was trained on")
+    names = schema.feature_names if schema.pipeline is None else schema.pipeline.names()
+    return model.graph.with_attributes(rows.values[found], names)
