@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from glace.cli.arguments import AnyEmbedding, Json, NoHeader, Quiet
+from glace.cli.arguments import AnyEmbedding, Json, Quiet
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record, write_table
 from glace.errors import InputError
 
@@ -27,7 +27,6 @@ def clusters(
     output: Annotated[
         Path | None, Option("--output", "-o", help="Write the cluster of every node to this .csv or .parquet file.")
     ] = None,
-    no_header: NoHeader = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -50,7 +49,7 @@ def clusters(
         found = clusters(embedding, graph, k)
     else:
         fitted = load(model)
-        found = fitted.clusters(k, graph=None if attributes is None else _described(fitted, attributes, not no_header))
+        found = fitted.clusters(k, graph=None if attributes is None else _described(fitted, attributes))
     columns = [name for name in SHOWN if name in found.columns()]
     central = [str(each).split(", ")[0] for each in found.examples]
     rows = zip(found.rows(), central, strict=True)
@@ -63,7 +62,7 @@ def clusters(
     write_record(json, "clusters", {"clusters": found.rows(), "modularity": found.modularity}, model=str(model))
 
 
-def _described(model: "FittedModel", path: Path, header: bool) -> "Graph":
+def _described(model: "FittedModel", path: Path) -> "Graph":
     """The graph of a model with the attributes of a table, which has a row for each of its nodes."""
     import numpy as np
 
@@ -72,9 +71,7 @@ def _described(model: "FittedModel", path: Path, header: bool) -> "Graph":
     if model.graph is None or len(model.node_types) > 1:
         raise InputError("needs a model that keeps its edges and has one node type; leave it out", option="attributes")
     schema = model.node_type()
-    rows = read_rows(
-        path, "attributes", header=header, width=schema.width, names=schema.feature_names, pipeline=schema.pipeline
-    )
+    rows = read_rows(path, "attributes", width=schema.width, names=schema.feature_names, pipeline=schema.pipeline)
     found = rows.ids.find(model.embedding.ids.array)
     if (found < 0).any():
         missing = model.embedding.ids[int(np.flatnonzero(found < 0)[0])]
