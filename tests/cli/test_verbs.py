@@ -635,7 +635,6 @@ def test_update(glace, folder):
 
 
 def test_explore_to_a_file(glace, folder):
-    pytest.importorskip("plotly", reason="the page needs plotly: pip install '.[serve]'")
     shown = glace("explore", "people.glace", "--export", "page.html", "--layout", "pca")
     assert "wrote page.html" in shown
     text = (folder / "page.html").read_text()

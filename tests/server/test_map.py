@@ -9,7 +9,7 @@ import pytest
 from glace.errors import InputError
 from glace.queries.layout import principal
 from glace.server import map as module
-from glace.server.map import map_of
+from glace.server.map import clusters_of, map_of
 
 
 def test_it_is_made_once(model, tmp_path, monkeypatch):
@@ -72,3 +72,16 @@ def test_principal_axes_keep_distances(model):
     found = principal(replace(flat, mean=mean))
     gaps = np.linalg.norm(mean[:, None] - mean, axis=-1)
     np.testing.assert_allclose(np.linalg.norm(found[:, None] - found, axis=-1), gaps, atol=1e-5)
+
+
+def test_clusters_are_made_once(model, tmp_path, monkeypatch):
+    path = tmp_path / "m.glace"
+    first = clusters_of(model, path)
+    assert len(first) == 90
+    monkeypatch.setattr(type(model), "clusters", None)
+    again = clusters_of(model, path)
+    assert again.names == first.names
+    np.testing.assert_array_equal(again.codes, first.codes)
+    (tmp_path / "m.glace.clusters.npz").write_bytes(b"nonsense")
+    with pytest.raises(TypeError):
+        clusters_of(model, path)

@@ -6,16 +6,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import httpx2
 import pytest
 
 import glace
+from glace.categories import Categories
 from glace.errors import InputError
 from glace.ids import NodeIds
 from glace.queries.layout import principal
 from glace.server import page
 from glace.server.answers import Answers
 from glace.server.app import make_app
-from glace.server.map import map_of
+from glace.server.map import clusters_of, map_of
 from tests.server.conftest import running
 
 selenium = pytest.importorskip("selenium.webdriver", reason="driving a browser needs selenium: pip install '.[dev]'")
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs a browser: Debian's packages chromium and chromium-driver"
 )
 OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--enable-unsafe-swiftshader",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
     "--window-size=1400,900",
 )  # fmt: skip
 
@@ -43,17 +45,22 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(answers, positions):
-    with running(make_app(answers, positions)) as port:
+def clusters(model):
+    return model.clusters(3).categories()
+
+
+@pytest.fixture(scope="module")
+def server(answers, positions, clusters):
+    with running(make_app(answers, positions, clusters=clusters)) as port:
         yield f"http://127.0.0.1:{port}/"
 
 
 @pytest.fixture(params=["served", "exported"])
-def opened(request, browser, server, answers, positions, tmp_path):
+def opened(request, browser, server, answers, positions, clusters, tmp_path):
     """The page, drawn: from the server, and from a file."""
     if request.param == "served":
         return Page(browser, server)
-    page.export(answers, positions, tmp_path / "page.html")
+    page.export(answers, positions, tmp_path / "page.html", clusters)
     return Page(browser, (tmp_path / "page.html").as_uri())
 
 
@@ -93,8 +100,12 @@ class Page:
     def name(self):
         return self.at("#name").text
 
-    def traces(self, what):
-        return self.browser.execute_script(f"return document.getElementById('map').data.map((trace) => {what})")
+    def map(self, what):
+        """A property of the map, such as `groups.length`."""
+        return self.browser.execute_script(f"return window.glaceMap.{what}")
+
+    def legend(self):
+        return [each.text.split("\n") for each in self.all("#entries li")]
 
     def errors(self):
         return [each for each in self.browser.get_log("browser") if each["level"] == "SEVERE"]
@@ -103,15 +114,21 @@ class Page:
         self.at(f"#colour option[value={value}]").click()
 
 
-def test_search_and_what_is_said_of_a_node(opened, answers):
+def test_search_and_what_is_said_of_a_node(opened, answers, clusters):
     opened.find("node 07")
     opened.until(lambda: opened.name() == "node 07")
     said = opened.at("#about").text
     node = answers.node("node 07")
-    assert f"label\n{node['label']}\nedges\n{node['edges']}" in said
+    group = opened.map(f"categories.cluster.codes[{answers.position('node 07')}]")
+    named = clusters.names[int(group)]
+    assert f"label\n{node['label']}\nedges\n{node['edges']}\ncluster\n{named}" in said
     assert f"more certain than {100 * node['certainty']:.0f} % of the nodes" in said
-    nearest = [each.text for each in opened.all("#neighbors .id")]
-    assert nearest == [each["id"] for each in answers.neighbors("node 07", 8)]
+    nearest = answers.neighbors("node 07", 8)
+    assert opened.texts("#neighbors .id") == [each["id"] for each in nearest]
+    linked = opened.browser.execute_script(
+        "return [...document.querySelectorAll('#neighbors button')].map((one) => !!one.querySelector('.linked'))"
+    )
+    assert linked == [each["known"] for each in nearest]
     likely = [each.text for each in opened.all("#likely .id")]
     links = answers.links("node 07", 5, why=True)
     assert likely == [each["target"] for each in links]
@@ -126,30 +143,35 @@ def test_search_and_what_is_said_of_a_node(opened, answers):
     assert opened.texts("#neighbors .figure")[0] == f"{first['dissimilarity']:.2f}"
     bar = opened.at("#neighbors .bar").get_attribute("title")
     assert bar.startswith(f"dissimilarity {first['dissimilarity']:.2f}: ")
+    widths = opened.browser.execute_script(
+        "return [...document.querySelectorAll('#neighbors .bar')].map((bar) =>"
+        " [...bar.children].reduce((sum, part) => sum + parseFloat(part.style.width), 0))"
+    )
+    assert widths == pytest.approx([100 * first["dissimilarity"] / each["dissimilarity"] for each in nearest], abs=0.5)
+    assert widths == sorted(widths, reverse=True), "a longer bar is more alike"
     assert opened.until(lambda: len(opened.all("#ellipses ellipse")) == 9)
-    lines = opened.until(lambda: opened.traces("trace.mode === 'lines' ? trace.x.length : 0"))
-    assert sum(lines) == 3 * node["edges"]
+    assert opened.map("view.shown.joined.length") == node["edges"]
+    assert opened.map("view.shown.near.length") == 8
     assert opened.errors() == []
 
 
 def test_a_click_on_the_map(opened):
-    place = opened.browser.execute_script(
+    x, y, box, name = opened.browser.execute_script(
         """
-        const map = document.getElementById("map"), trace = map.data[0], box = map.getBoundingClientRect();
-        const {xaxis, yaxis} = map._fullLayout;
-        return [trace.text[0], box.left + xaxis._offset + xaxis.d2p(trace.x[0]),
-                box.top + yaxis._offset + yaxis.d2p(trace.y[0])];
+        const view = window.glaceMap.view, box = view.above.getBoundingClientRect();
+        return [...view.at(0), [box.left, box.top], window.glaceMap.data.ids[view.near(view.at(0))]];
         """
     )
     actions = selenium.ActionChains(opened.browser)
-    actions.w3c_actions.pointer_action.move_to_location(round(place[1]), round(place[2]))
+    actions.w3c_actions.pointer_action.move_to_location(round(box[0] + x), round(box[1] + y))
     actions.perform()
-    time.sleep(0.3)
+    assert opened.until(lambda: opened.at("#tip").text)
     actions.w3c_actions.pointer_action.click()
     actions.perform()
     opened.until(opened.name)
-    # Points may lie upon each other: one of the same place is meant.
+    # Points may lie upon each other, and the pointer is moved by whole pixels: one of the same place is meant.
     assert opened.all("#neighbors li")
+    assert name in opened.map("data.ids")
     assert opened.errors() == []
 
 
@@ -175,23 +197,116 @@ def test_search_by_keyboard_alone(opened):
     box.send_keys(selenium.Keys.ENTER)
     opened.until(lambda: opened.name() == chosen)
     box.send_keys("x")
-    opened.until(lambda: opened.at("#found").text == "no id holds this")
+    opened.until(lambda: opened.at("#found").text == "no node is called so")
     box.send_keys(selenium.Keys.ENTER, selenium.Keys.ESCAPE)
     assert not opened.at("#found").is_displayed()
 
 
-def test_colours(opened):
-    assert opened.traces("trace.name")[:3] == ["animal", "fruit", "music"]
+def test_colours(opened, answers):
+    assert opened.at("#legend-title").text == "label"
+    assert opened.legend() == [["animal", "30"], ["fruit", "30"], ["music", "30"]]
+    assert sorted(opened.map("view.regions.map((region) => region.name)")) == ["animal", "fruit", "music"]
     opened.find("node 07")
     opened.until(lambda: opened.name() == "node 07")
     opened.colour_by("certainty")
-    opened.until(lambda: "Viridis" in str(opened.traces("trace.marker && trace.marker.colorscale")))
-    marked = opened.until(lambda: opened.traces("trace.x.length"))
-    assert marked[0] == 90
-    opened.until(lambda: opened.traces("trace.x.length")[2] == 1)  # the node stays marked
+    opened.until(lambda: opened.at("#legend-title").text == "certainty")
+    assert sum(opened.map("groups.map((group) => group.places.length)")) == 90
+    ends = opened.map("groups.map((group) => [group.low, group.high])")
+    assert ends == sorted(ends)
+    place = answers.position("node 07")
+    assert opened.map("view.shown.place") == place, "the node stays marked"
+    opened.colour_by("degree")
+    opened.until(lambda: opened.at("#legend-title").text == "number of edges")
+    step = opened.map(f"groups.find((group) => group.places.includes({place}))")
+    assert step["low"] <= answers.node("node 07")["edges"] <= step["high"]
+    opened.colour_by("cluster")
+    opened.until(lambda: opened.at("#legend-title").text == "cluster")
+    assert len(opened.legend()) == 3
     opened.colour_by("plain")
-    opened.until(lambda: "Viridis" not in str(opened.traces("trace.marker && trace.marker.colorscale")))
+    opened.until(lambda: not opened.at("#legend").is_displayed())
     assert opened.errors() == []
+
+
+def test_many_labels_share_one_grey(browser, model, positions, tmp_path):
+    """The twelve most frequent have colours, the others one; the largest comes first, with its count."""
+    sizes = [20, 15, 10, 8, 7, 5, 4, 4, 3, 3, 2, 2, *[1] * 7]
+    labels = [f"label {rank:02}" for rank, size in enumerate(sizes) for _ in range(size)]
+    graph = replace(model.graph, labels=Categories.of(labels[:90]))
+    page.export(Answers(replace(model, graph=graph)), positions, tmp_path / "page.html")
+    opened = Page(browser, (tmp_path / "page.html").as_uri())
+    legend = opened.legend()
+    assert legend[0] == ["label 00", "20"]
+    assert legend[-1] == ["7 others", "7"]
+    assert len(legend) == 13
+    colours = opened.map("groups.map((group) => group.colour)")
+    assert len(set(colours)) == 13
+
+
+def test_every_node_has_an_address_and_back_works(opened):
+    opened.find("node 07")
+    opened.until(lambda: opened.name() == "node 07")
+    opened.find("a/b?c")
+    opened.until(lambda: opened.name() == "a/b?c=d&e")
+    address = opened.browser.current_url
+    assert address.endswith("#node=a%2Fb%3Fc%3Dd%26e")
+    opened.browser.back()
+    opened.until(lambda: opened.name() == "node 07")
+    opened.browser.back()
+    opened.until(lambda: not opened.at("#about").is_displayed())
+    opened.browser.get("about:blank")
+    again = Page(opened.browser, address)
+    again.until(lambda: again.name() == "a/b?c=d&e")
+    opened.browser.get(address.partition("#")[0] + "#node=nobody")
+    again.until(lambda: again.at("#status").text == "The map has no node nobody.")
+
+
+def test_a_server_that_is_gone_is_said(browser, answers, positions):
+    with running(make_app(answers, positions)) as port:
+        opened = Page(browser, f"http://127.0.0.1:{port}/")
+        assert not opened.at("#dead").is_displayed()
+    opened.find("node 07")
+    opened.until(lambda: "The server does not answer" in opened.at("#dead").text)
+
+
+def test_the_map_by_keyboard(opened):
+    opened.at("#above").send_keys("+", "+", selenium.Keys.ARROW_LEFT)
+    assert opened.map("view.zoom") > 1.5
+    center = opened.map("view.center")
+    opened.at("#above").send_keys(selenium.Keys.ARROW_RIGHT)
+    assert opened.map("view.center")[0] > center[0]
+    opened.at("#above").send_keys("0")
+    assert opened.map("view.zoom") == 1
+    opened.at("#closer").click()
+    assert opened.map("view.zoom") == 1.5
+    opened.browser.execute_script("const {view} = glaceMap; view.center = [view.x[5], view.y[5]]; view.zoom = 50")
+    opened.at("#above").send_keys(selenium.Keys.ENTER)
+    opened.until(opened.name)
+    assert opened.map("view.picture()").startswith("data:image/png;base64,")
+
+
+def test_no_script_is_made_at_run_time(browser, server):
+    """The policy of the page forbids eval and inline styles, and nothing of the page tries them."""
+    reply = httpx2.get(server)
+    assert "unsafe" not in reply.headers["content-security-policy"]
+    opened = Page(browser, server)
+    opened.find("node 07")
+    opened.until(lambda: opened.name() == "node 07")
+    assert opened.browser.get_log("browser") == []
+
+
+@pytest.mark.skipif("GLACE_AXE" not in os.environ, reason="needs axe-core: GLACE_AXE=node_modules/axe-core/axe.min.js")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_screen_readers_can_use_it(opened, scheme):
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    opened.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        opened.find("node 07")
+        opened.until(lambda: opened.name() == "node 07")
+        opened.browser.execute_script(Path(os.environ["GLACE_AXE"]).read_text(encoding="utf-8"))
+        found = opened.browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")["violations"]
+        assert [(each["id"], each["impact"], each["nodes"][0]["html"]) for each in found] == []
+    finally:
+        opened.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_types(browser, typed, tmp_path):
@@ -205,7 +320,7 @@ def test_types(browser, typed, tmp_path):
         opened.until(lambda: opened.texts("#neighbors .id") == wanted)
         assert "type\nword\nlabel" in opened.at("#node").text
         opened.colour_by("type")
-        opened.until(lambda: opened.traces("trace.name")[:3] == ["author", "meaning", "word"])
+        opened.until(lambda: opened.legend() == [["meaning", "10"], ["word", "10"], ["author", "1"]])
         assert opened.errors() == []
     page.export(typed, places, tmp_path / "page.html")
     alone = Page(browser, (tmp_path / "page.html").as_uri())
@@ -235,7 +350,9 @@ def test_a_new_node(browser, server, answers):
     assert nearest == [each["id"] for each in answers.embed(texts=["cat dog fur"], k=8)[0]["neighbors"]]
     links = answers.embed(texts=["cat dog fur"], k=8)[0]["links"]
     assert opened.texts("#placed-links .id") == [each["target"] for each in links[:5]]
-    assert opened.traces("trace.x.length")[-1] == 1, "the star"
+    assert opened.map("view.star") is not None
+    top = opened.browser.execute_script("return document.getElementById('placed').getBoundingClientRect().top")
+    assert 0 <= top < 700, "the answer is in view"
     assert "Warning" not in opened.at("#placed").text
     opened.at("#text").clear()
     opened.at("#text").send_keys("gizmo flux")
@@ -243,6 +360,11 @@ def test_a_new_node(browser, server, answers):
     opened.until(lambda: "100 % of its attributes were never seen" in opened.at("#placed").text)
     assert "Nothing is known about it" in opened.at("#placed").text
     assert len(set(opened.texts("#placed-links .figure"))) == 1, "the density of the graph"
+    opened.at("#text").clear()
+    opened.at("#describe button").click()
+    opened.until(lambda: opened.at("#placed").text == "")
+    assert not opened.at("#placed-lists").is_displayed()
+    assert opened.map("view.star") is None
     assert opened.errors() == []
 
 
@@ -273,6 +395,9 @@ def test_dark_and_narrow(browser, server):
         opened.find("node 07")
         opened.until(lambda: opened.name() == "node 07")
         assert opened.browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert not opened.at("#legend").get_property("open"), "folded"
+        opened.at("#legend-title").click()
+        assert opened.at("#entries").is_displayed()
     finally:
         browser.set_window_size(1400, 900)
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -290,7 +415,8 @@ def test_a_picture_of_it(browser, server, tmp_path):
         return
     path = Path("glace-demo/nouns.glace")
     model = glace.load(path)
-    with running(make_app(Answers(model), map_of(model.embedding, path))) as port:
+    positions, found = map_of(model.embedding, path), clusters_of(model, path)
+    with running(make_app(Answers(model, path.stem), positions, clusters=found)) as port:
         opened = Page(browser, f"http://127.0.0.1:{port}/")
         opened.find("n:piano")
         opened.until(lambda: opened.name() == "n:piano")

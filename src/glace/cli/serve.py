@@ -11,6 +11,7 @@ from glace.cli.screen import Screen, check_ending, check_outputs
 from glace.errors import InputError
 
 if TYPE_CHECKING:
+    from glace.categories import Categories
     from glace.fitted.model import FittedModel
     from glace.server.map import Positions
 
@@ -65,18 +66,35 @@ def explore(
     check_outputs(export, inputs=[model])
     check_ending(export, ".html")
     screen, fitted = Screen(quiet), load(model)
-    page.part("plotly.js")  # raises if plotly is missing, before the slow map is made
     if export is not None:
-        page.export(Answers(fitted), _map(fitted, model, layout, n_jobs, screen), export)
+        positions = _map(fitted, model, layout, n_jobs, screen)
+        page.export(Answers(fitted, model.stem), positions, export, _clusters(fitted, model, screen))
         screen.wrote(export)
         return
     with listening(host, port) as opened:
         address = _address(host, opened.getsockname()[1]) + "/"
         positions = _map(fitted, model, layout, n_jobs, screen)
+        found = _clusters(fitted, model, screen)
         screen.say(f"the page is at {address} (Ctrl-C stops)")
         show = None if no_browser else functools.partial(webbrowser.open, address)
-        serve(fitted, opened, hosts=_hosts(host, None), positions=positions, started=show)
+        serve(
+            fitted,
+            opened,
+            hosts=_hosts(host, None),
+            positions=positions,
+            clusters=found,
+            title=model.stem,
+            started=show,
+        )
     screen.say("stopped")
+
+
+def _clusters(fitted: "FittedModel", model: Path, screen: Screen) -> "Categories":
+    from glace.server.map import clusters_of
+
+    with screen.progress("clusters") as report:
+        report(None)
+        return clusters_of(fitted, model)
 
 
 def _address(host: str, port: int) -> str:

@@ -34,8 +34,9 @@ class UnknownNode(InputError):
 class Answers:
     """Answers questions about a fitted model; several threads may ask at once."""
 
-    def __init__(self, model: FittedModel) -> None:
+    def __init__(self, model: FittedModel, title: str = "glace") -> None:
         self.model, self.embedding, self.graph = model, model.embedding, model.graph
+        self.title = title
         # Encoding changes the number of threads of the process while it runs.
         self._encoding = threading.Lock()
 
@@ -49,6 +50,7 @@ class Answers:
         """Size of the model, its labels and node types, and how new nodes are described to it."""
         embedding, graph, types = self.embedding, self.graph, self.model.node_types
         return {
+            "title": self.title,
             "nodes": len(embedding),
             "dimensions": int(embedding.mean.shape[1]),
             "dissimilarity": embedding.dissimilarity,
@@ -69,14 +71,18 @@ class Answers:
             raise UnknownNode(str(problem)) from problem
 
     def complete(self, q: str, k: int = 10) -> list[str]:
-        """Ids that contain the text `q`: those that start with it first, then by length."""
+        """Ids that contain the text `q`: those that start with it first, then by length; then nodes whose texts do."""
         if not q:
             return []
         matching = np.flatnonzero(pc.match_substring(self._names, q, ignore_case=True).to_numpy(False))
         names = self._names.take(pa.array(matching))
         starts = pc.starts_with(names, q, ignore_case=True).to_numpy(False)
         order = np.lexsort((pc.utf8_length(names).to_numpy(), ~starts))[: _count(k)]
-        return self._ids(matching[order])
+        found = matching[order].tolist()
+        for column in getattr(self.graph, "node_columns", {}).values():
+            texts = np.flatnonzero(pc.match_substring(column, q, ignore_case=True).to_numpy(False))
+            found += [place for place in texts[:k].tolist() if place not in found]
+        return self._ids(found[:k])
 
     @cached_property
     def _names(self) -> pa.Array:

@@ -12,6 +12,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glace import __version__
+from glace.categories import Categories
 from glace.errors import InputError
 from glace.server import page
 from glace.server.answers import Answer, Answers, UnknownNode
@@ -23,10 +24,9 @@ MOST_QUERY_BYTES = 64_000
 """Size limit of the query in an address: some hundred ids."""
 SECONDS = 20.0
 """Time limit for a client to send its request."""
-# plotly compiles WebGL programs at run time and styles elements directly.
 POLICY = (
-    "default-src 'none'; connect-src 'self'; img-src 'self' data: blob:; script-src 'self' 'unsafe-eval'; "
-    "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; connect-src 'self'; img-src 'self' data:; script-src 'self'; style-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
@@ -52,7 +52,12 @@ class Described(_Body):
     node_type: str | None = None
 
 
-def make_app(answers: Answers, positions: Positions | None = None, hosts: list[str] | None = None) -> FastAPI:
+def make_app(
+    answers: Answers,
+    positions: Positions | None = None,
+    hosts: list[str] | None = None,
+    clusters: Categories | None = None,
+) -> FastAPI:
     """The application; with positions of the nodes it also serves the explorer page."""
     app = FastAPI(
         title="glace",
@@ -63,7 +68,7 @@ def make_app(answers: Answers, positions: Positions | None = None, hosts: list[s
     )
     _add_questions(app, answers)
     if positions is not None:
-        _add_page(app, answers, positions)
+        _add_page(app, answers, positions, clusters)
     _add_refusals(app)
     app.add_middleware(Limits)
     # DNS rebinding: a web page must not reach this server under a name of its own.
@@ -90,8 +95,8 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
         return answers.embed(**body.model_dump())
 
 
-def _add_page(app: FastAPI, answers: Answers, positions: Positions) -> None:
-    drawn = page.map_values(answers, positions)
+def _add_page(app: FastAPI, answers: Answers, positions: Positions, clusters: Categories | None) -> None:
+    drawn = page.map_values(answers, positions, clusters)
 
     @app.get("/api/map")
     def whole_map() -> Answer:

@@ -1,7 +1,8 @@
-"""Positions of the nodes on the map, computed once and cached beside the model file."""
+"""Positions and clusters of the nodes on the map, computed once and cached beside the model file."""
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from glace.blocks import row_blocks
+from glace.categories import Categories
 from glace.errors import GlaceError, InputError
+from glace.fitted.model import FittedModel
 from glace.gaussian.embedding import Embedding
 from glace.queries.layout import LAYOUTS, layout, principal
 from glace.storage.archive import read_arrays
@@ -42,6 +45,23 @@ def map_of(
     with contextlib.suppress(InputError), replacing(path) as temporary, temporary.open("wb") as sink:
         np.savez(sink, allow_pickle=False, positions=positions, digest=np.array(digest))
     return positions
+
+
+def clusters_of(model: FittedModel, path: Path) -> Categories:
+    """The clusters of a model, from the cache if it fits the embedding; otherwise computed and cached."""
+    digest, cache = _digest(model.embedding), Path(f"{path}.clusters.npz")
+    try:
+        arrays = read_arrays(cache, ("codes", "names", "digest"))
+        codes, names = arrays["codes"], json.loads(arrays["names"].tobytes())
+        if str(arrays["digest"]) == digest and codes.shape == (len(model.embedding),) and codes.dtype == np.int32:
+            return Categories(codes, tuple(map(str, names)))
+    except (OSError, KeyError, ValueError, GlaceError):
+        pass
+    found = model.clusters().categories()
+    names = np.frombuffer(json.dumps(found.names).encode(), np.uint8)
+    with contextlib.suppress(InputError), replacing(cache) as temporary, temporary.open("wb") as sink:
+        np.savez(sink, allow_pickle=False, codes=found.codes, names=names, digest=np.array(digest))
+    return found
 
 
 def _digest(embedding: Embedding) -> str:

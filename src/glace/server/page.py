@@ -10,58 +10,90 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glace.categories import Categories
 from glace.errors import InputError
+from glace.graph.graph import Graph
 from glace.queries.links import best_links_of_each, reasons
 from glace.server.answers import Answer, Answers, ellipses
 from glace.server.map import Positions
 from glace.sparse import row_of
 from glace.storage.files import replacing
 
-PARTS = {"style.css": "text/css", "explore.js": "text/javascript", "plotly.js": "text/javascript"}
+PARTS = {"style.css": "text/css", "map.js": "text/javascript", "explore.js": "text/javascript"}
 MOST_NODES = 20_000
 """Limit of a standalone page: it holds the answers for all nodes, about 1,000 bytes per node."""
 NEIGHBORS, LINKS = 8, 5
+TITLES = ("title", "name")
+"""Columns of the node table that say what a node is called; without them the first column of texts does."""
+MOST_CATEGORIES, MOST_LETTERS = 200, 120
+"""Distinct texts up to which a column can colour the map, and letters of a title that the page knows."""
 
 
 @cache
 def part(name: str) -> str:
-    """The text of a file of the page; plotly.js comes from the Python package plotly."""
-    if name != "plotly.js":
-        return (resources.files("glace.server") / "page" / name).read_text("utf-8")
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as problem:
-        raise InputError(f"the page needs plotly: pip install 'glace-graph[serve]' ({problem})") from problem
-    return str(get_plotlyjs())
+    """The text of a file of the page."""
+    return (resources.files("glace.server") / "page" / name).read_text("utf-8")
 
 
 def linked() -> str:
     """The page that loads its style and scripts from the server."""
     links = '<link rel="stylesheet" href="style.css">'
-    scripts = '<script src="plotly.js" defer></script><script src="explore.js" defer></script>'
+    scripts = '<script src="map.js" defer></script><script src="explore.js" defer></script>'
     return part("index.html").replace("<!-- style -->", links).replace("<!-- scripts -->", scripts)
 
 
-def map_values(answers: Answers, positions: Positions) -> Answer:
+def map_values(answers: Answers, positions: Positions, clusters: Categories | None = None) -> Answer:
     """The values of the map; arrays of numbers as base64 of their bytes."""
     embedding, graph = answers.embedding, answers.graph
     labels, types = (None, None) if graph is None else (graph.labels, graph.node_types)
-    return {
+    titles, columns = _node_columns(graph)
+    values = {
         **answers.facts(),
         "ids": [str(each) for each in embedding.ids],
+        "titles": titles,
+        "columns": columns,
+        "clusters": [] if clusters is None else list(clusters.names),
         "x": _packed(positions[:, 0]),
         "y": _packed(positions[:, 1]),
         "codes": None if labels is None else _packed(labels.codes),
         "type_codes": None if types is None else _packed(types.codes),
+        "cluster_codes": None if clusters is None else _packed(clusters.codes),
         "certainty": None if embedding.certainty is None else _packed(embedding.certainty),
+        "degree": None if graph is None else _packed(np.diff(graph.neighborhoods().indptr)),
     }
+    return values | {"colours": _colours(values)}
+
+
+def _colours(values: Answer) -> dict[str, str]:
+    """What can colour the nodes, with a word for each, the most telling first."""
+    offered = {
+        "label": "codes",
+        "cluster": "cluster_codes",
+        "type": "type_codes",
+        "certainty": "certainty",
+        "degree": "degree",
+    }
+    words = {"degree": "number of edges"}
+    found = {name: words.get(name, name) for name, key in offered.items() if values[key] is not None}
+    return found | {f"column {each['name']}": str(each["name"]) for each in values["columns"]} | {"plain": "nothing"}
+
+
+def _node_columns(graph: Graph | None) -> tuple[list[str] | None, list[Answer]]:
+    """What nodes are called, from the text columns of the node table, and the columns that can colour the map."""
+    kept = {} if graph is None else dict(getattr(graph, "node_columns", {}))
+    categories = {name: Categories.of(column) for name, column in kept.items()}
+    few = {name: each for name, each in categories.items() if 2 <= len(each.names) <= MOST_CATEGORIES}
+    columns = [{"name": name, "names": list(each.names), "codes": _packed(each.codes)} for name, each in few.items()]
+    named = [name for name in TITLES if name in kept] or [name for name in kept if name not in few]
+    titles = [text[:MOST_LETTERS] for text in kept[named[0]].to_pylist()] if named else None
+    return titles, columns
 
 
 def _packed(numbers: npt.NDArray[np.generic]) -> str:
     return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f4").tobytes()).decode()
 
 
-def export(answers: Answers, positions: Positions, path: Path) -> None:
+def export(answers: Answers, positions: Positions, path: Path, clusters: Categories | None = None) -> None:
     """Write the page with the map of these positions and all answers into one file."""
     if len(answers.embedding) > MOST_NODES:
         raise InputError(
@@ -69,10 +101,10 @@ def export(answers: Answers, positions: Positions, path: Path) -> None:
             "use `glace explore` without a file"
         )
     # Inside a script element, text must not look like the end of it or the start of another.
-    values = map_values(answers, positions) | _all_answers(answers)
+    values = map_values(answers, positions, clusters) | _all_answers(answers)
     data = json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")
     scripts = f'<script id="data" type="application/json">{data}</script>\n'
-    scripts += "".join(f"<script>{part(name)}</script>\n" for name in ("plotly.js", "explore.js"))
+    scripts += "".join(f"<script>{part(name)}</script>\n" for name in ("map.js", "explore.js"))
     whole = part("index.html").replace("<!-- style -->", f"<style>{part('style.css')}</style>")
     with replacing(path) as temporary:
         temporary.write_text(whole.replace("<!-- scripts -->", scripts), "utf-8")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from glace.categories import Categories
 from glace.errors import InputError
 from glace.fitted.model import FittedModel, load
 from glace.server.answers import Answers
@@ -37,6 +38,8 @@ def serve(
     hosts: list[str] | None = None,
     workers: int = 1,
     positions: Positions | None = None,
+    clusters: Categories | None = None,
+    title: str = "glace",
     started: Callable[[], object] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, and finish running requests."""
@@ -48,7 +51,7 @@ def serve(
     if workers == 1:
         from glace.server.app import make_app
 
-        config = uvicorn.Config(make_app(Answers(model), positions, hosts), **options)
+        config = uvicorn.Config(make_app(Answers(model, title), positions, hosts, clusters), **options)
         with _stopped_quietly():
             uvicorn.Server(config).run(sockets=[opened])
         return

@@ -1,14 +1,10 @@
 "use strict";
-/* The explorer: a map of all nodes, and what the Gaussians say of the one that is chosen.
+/* The explorer: what the map shows, and what the Gaussians say of the node that is chosen; map.js draws.
    Answers come from the server, or stand in the page itself (`Embedded`) if it was exported. */
 
 const $ = (id) => document.getElementById(id);
-const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const PALETTE = [
-  "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999933", "#882255", "#44aa99", "#cc6677",
-  "#117733", "#88ccee", "#dd8452", "#937860", "#8172b3", "#da8bc3", "#64b5cd", "#b07aa1",
-];
 const NEIGHBORS = 8, LINKS = 5;
+const DEAD = "The server does not answer. It may have been stopped: start it again with `glace explore`.";
 
 const unpack = (text) =>
   text === null ? null : new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
@@ -20,10 +16,21 @@ class Served {
     const options = body && {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
     };
-    const reply = await fetch(`api/${path}?${query}`, options || {});
+    let reply;
+    try {
+      reply = await fetch(`api/${path}?${query}`, options || {});
+    } catch {
+      this.isDead(true);
+      throw new Error(DEAD);
+    }
+    this.isDead(false);
     const answer = await reply.json();
     if (!reply.ok) throw new Error(answer.error);
     return answer;
+  }
+  isDead(is) {
+    $("dead").hidden = !is;
+    $("dead").textContent = is ? DEAD : "";
   }
   map() { return this.ask("map"); }
   complete(text) { return this.ask("complete", { q: text, k: 12 }); }
@@ -54,13 +61,15 @@ class Embedded {
   }
   map() { return this.data; }
   complete(text) {
-    const wanted = text.toLowerCase(), starts = [], holds = [];
-    for (const id of this.data.ids) {
-      const at = String(id).toLowerCase().indexOf(wanted);
-      if (at === 0) starts.push(id); else if (at > 0) holds.push(id);
+    const wanted = text.toLowerCase(), starts = [], holds = [], titled = [];
+    for (const [place, id] of this.data.ids.entries()) {
+      const at = id.toLowerCase().indexOf(wanted);
+      if (at === 0) starts.push(id);
+      else if (at > 0) holds.push(id);
+      else if (this.data.titles && this.data.titles[place].toLowerCase().includes(wanted)) titled.push(id);
     }
-    const shorter = (one, other) => String(one).length - String(other).length;
-    return [...starts.sort(shorter), ...holds.sort(shorter)].slice(0, 12);
+    const shorter = (one, other) => one.length - other.length;
+    return [...starts.sort(shorter), ...holds.sort(shorter), ...titled].slice(0, 12);
   }
   named(place) {
     const name = (codes, names) => (codes && codes[place] >= 0 ? names[codes[place]] : null);
@@ -96,110 +105,86 @@ class Embedded {
 }
 
 class Atlas {
-  /* The map: one trace a label or type, or all nodes by certainty; above them the edges and the chosen node. */
+  /* What the map shows: which nodes are coloured how, what regions are called, and what a node is called. */
   constructor(data, chosen) {
     this.data = data;
-    this.x = unpack(data.x);
-    this.y = unpack(data.y);
-    this.certainty = unpack(data.certainty);
-    this.codes = { label: unpack(data.codes), type: unpack(data.type_codes) };
-    this.names = { label: data.labels, type: data.types };
     this.places = new Map(data.ids.map((id, place) => [id, place]));
-    this.chosen = chosen;
-    this.marked = null;
-    this.element = $("map");
-    this.size = data.ids.length > 50000 ? 2.5 : data.ids.length > 5000 ? 4 : 6;
+    this.numbers = { certainty: unpack(data.certainty), degree: unpack(data.degree) };
+    this.categories = {};
+    const offered = [
+      ["label", data.labels, data.codes], ["type", data.types, data.type_codes], ["cluster", data.clusters, data.cluster_codes],
+      ...data.columns.map((column) => [`column ${column.name}`, column.names, column.codes]),
+    ];
+    for (const [kind, names, codes] of offered) if (codes) this.categories[kind] = { names, codes: unpack(codes) };
+    this.view = new MapView($("map"), unpack(data.x), unpack(data.y), (place) => this.named(place),
+      (place) => chosen(data.ids[place]));
   }
-  async draw(colour) {
-    const traces = this.codes[colour] ? this.byCategory(colour) : [this.byCertainty(colour)];
-    this.below = traces.length;
-    await Plotly.react(this.element, [...traces, this.edges(), this.mark(), this.star()], this.layout(colour), {
-      responsive: true, scrollZoom: true, displaylogo: false,
-      modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
-    });
-    if (!this.listening) {
-      this.listening = true;
-      this.element.on("plotly_click", (event) => {
-        const place = event.points[0].customdata;
-        if (place !== undefined) this.chosen(this.data.ids[place]);
-      });
-    }
+  named(place) { return (this.data.titles && this.data.titles[place]) || this.data.ids[place]; }
+  title(id) {
+    const title = this.data.titles && this.data.titles[this.places.get(id)];
+    return title && title !== id ? title : "";
   }
-  points(places, name, marker) {
-    return {
-      type: "scattergl", mode: "markers", name, customdata: places, marker: { size: this.size, ...marker },
-      x: Float32Array.from(places, (place) => this.x[place]), y: Float32Array.from(places, (place) => this.y[place]),
-      text: places.map((place) => escaped(this.data.ids[place])), hovertemplate: "%{text}<extra></extra>",
-    };
+  draw(kind) {
+    const groups = this.categories[kind] ? this.byCategory(kind) : this.byNumber(kind);
+    // Regions have the names of what colours them; numbers colour regions that clusters name.
+    const regions = this.categories[kind] ? groups : this.categories.cluster ? this.byCategory("cluster") : [];
+    this.kind = kind;
+    this.groups = groups;
+    this.view.colour([...groups].reverse(), regions.filter((group) => group.isNamed));
+    this.legend(kind, groups);
   }
   byCategory(kind) {
-    const groups = new Map();
-    for (let place = 0; place < this.x.length; place++) {
-      const code = this.codes[kind][place];
-      if (!groups.has(code)) groups.set(code, []);
-      groups.get(code).push(place);
+    /* The most frequent categories have colours; all others share a grey. The largest comes first. */
+    const { names, codes } = this.categories[kind], byCode = new Map();
+    for (let place = 0; place < codes.length; place++) {
+      if (!byCode.has(codes[place])) byCode.set(codes[place], []);
+      byCode.get(codes[place]).push(place);
     }
-    return [...groups.entries()].sort((one, other) => one[0] - other[0]).map(([code, places]) =>
-      this.points(places, escaped(code < 0 ? `no ${kind}` : this.names[kind][code]),
-        { color: code < 0 ? style("--faint") : PALETTE[code % PALETTE.length] }));
-  }
-  byCertainty(colour) {
-    const places = Array.from(this.x.keys());
-    if (colour !== "certainty") return this.points(places, "nodes", { color: style("--distance") });
-    return this.points(places, "nodes", {
-      color: this.certainty, cmin: 0, cmax: 1, colorscale: "Viridis",
-      colorbar: { title: { text: "certainty" }, thickness: 12, outlinewidth: 0 },
-    });
-  }
-  layout(colour) {
-    const axis = { visible: false, showgrid: false, zeroline: false };
-    return {
-      paper_bgcolor: style("--back"), plot_bgcolor: style("--back"), font: { color: style("--text"), size: 12 },
-      margin: { l: 8, r: 8, t: 34, b: 8 }, xaxis: axis, yaxis: { ...axis, scaleanchor: "x" }, dragmode: "pan",
-      hovermode: "closest", showlegend: Boolean(this.codes[colour]), uirevision: "kept",
-      legend: { itemsizing: "constant", bgcolor: "rgba(0,0,0,0)", font: { size: 11 } },
-    };
-  }
-  edges() {
-    const line = { color: style("--text"), width: 1 };
-    return { type: "scattergl", mode: "lines", x: [], y: [], line, opacity: .6, hoverinfo: "skip", showlegend: false };
-  }
-  mark() {
-    const line = { color: style("--text"), width: 2 };
-    const marker = { size: 14, color: "rgba(0,0,0,0)", line };
-    return { type: "scattergl", mode: "markers", x: [], y: [], marker, hoverinfo: "skip", showlegend: false };
-  }
-  star() {
-    const marker = { size: 16, symbol: "star", color: style("--spread"), line: { color: style("--text"), width: 1 } };
-    return {
-      type: "scatter", mode: "markers", x: [], y: [], marker, showlegend: false,
-      hovertemplate: "the new node<extra></extra>",
-    };
-  }
-  async show(id, joined) {
-    const place = this.places.get(id), x = [], y = [];
-    for (const other of joined.slice(0, 500)) {
-      const end = this.places.get(other);
-      x.push(this.x[place], this.x[end], null);
-      y.push(this.y[place], this.y[end], null);
+    const found = [...byCode].filter(([code]) => code >= 0)
+      .sort((one, other) => other[1].length - one[1].length || one[0] - other[0]);
+    const groups = found.slice(0, COLOURS.length).map(([code, places], rank) =>
+      ({ name: names[code], colour: COLOURS[rank], places, isNamed: true }));
+    const rest = found.slice(COLOURS.length), grey = cssValue("--other");
+    if (rest.length) {
+      const places = rest.flatMap(([, each]) => each);
+      groups.push({ name: `${rest.length} others`, colour: grey, places });
     }
-    await Plotly.restyle(this.element, { x: [x, [this.x[place]]], y: [y, [this.y[place]]] }, [this.below, this.below + 1]);
+    if (byCode.has(-1)) groups.push({ name: `no ${kind.replace("column ", "")}`, colour: grey, places: byCode.get(-1) });
+    return groups;
   }
-  async land(neighbors) {
-    /* A new node has no place of its own on the map: it is drawn at the mean of its neighbours, the first counting most. */
-    let total = 0, x = 0, y = 0;
-    for (const [rank, each] of neighbors.slice(0, 5).entries()) {
-      const place = this.places.get(each.id), weight = 1 / (rank + 1);
-      total += weight;
-      x += weight * this.x[place];
-      y += weight * this.y[place];
+  byNumber(kind) {
+    const values = this.numbers[kind], count = this.data.ids.length;
+    if (!values) return [{ name: "nodes", colour: cssValue("--distance"), places: Array.from({ length: count }, (_, at) => at) }];
+    // A few nodes with very many edges would leave one colour for all others: the scale is that of ranks' tenths.
+    const sorted = Float32Array.from(values).sort(), steps = VIRIDIS.length;
+    const ends = VIRIDIS.map((_, step) => sorted[Math.min(count - 1, Math.floor(count * (step + 1) / steps))]);
+    const groups = VIRIDIS.map((colour, step) => ({ colour, places: [], low: step ? ends[step - 1] : sorted[0], high: ends[step] }));
+    for (let place = 0; place < count; place++) {
+      let step = ends.findIndex((end) => values[place] <= end);
+      if (step < 0) step = steps - 1;
+      groups[step].places.push(place);
     }
-    await Plotly.restyle(this.element, { x: [[x / total]], y: [[y / total]] }, [this.below + 2]);
+    return groups.filter((group) => group.places.length);
   }
+  legend(kind, groups) {
+    const number = (value) => (kind === "certainty" ? value.toFixed(2) : String(Math.round(value)));
+    $("legend").hidden = kind === "plain";
+    $("legend-title").textContent = this.data.colours[kind] || kind.replace("column ", "");
+    $("entries").replaceChildren(...groups.map((group) => {
+      const item = element("li"), swatch = element("i", undefined, "swatch");
+      swatch.style.background = group.colour;
+      const name = group.name || (group.low === group.high ? number(group.high) : `${number(group.low)} to ${number(group.high)}`);
+      item.append(swatch, element("span", name), element("span", group.places.length.toLocaleString("en"), "count"));
+      return item;
+    }));
+  }
+  show(id, joined, near) {
+    const placesOf = (ids) => ids.map((other) => this.places.get(other));
+    this.view.show(id === null ? null : this.places.get(id), placesOf(joined), placesOf(near));
+  }
+  land(neighbors) { this.view.land(neighbors.map((each) => this.places.get(each.id))); }
 }
 
-/* plotly reads some tags in texts. */
-const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const figure = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2));
 const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)} %`;
 const chance = (value) => percent(value, value > .9 || value < .1 ? value < .001 ? 3 : 1 : 0);
@@ -211,35 +196,39 @@ function element(tag, text, name) {
   return made;
 }
 
-function listNodes(list, answers, choose, bars) {
+function listNodes(list, answers, choose, titleOf, bars) {
   /* Neighbours have a dissimilarity and bars, links a probability and reasons. */
-  const most = Math.max(...answers.map((answer) => answer.dissimilarity || 0), 1e-9);
+  const least = Math.min(...answers.map((answer) => answer.dissimilarity ?? Infinity));
   list.replaceChildren(...answers.map((answer) => {
-    const item = element("li"), button = element("button");
+    const item = element("li"), button = element("button"), name = element("span", answer.id, "id");
     button.type = "button";
-    button.append(element("span", answer.id, answer.known ? "id known" : "id"));
+    const title = titleOf(answer.id);
+    if (title) name.append(element("span", title, "title"));
+    button.append(name);
+    if (answer.known) button.append(element("span", "linked", "linked"));
     const isLink = answer.probability !== undefined;
     button.append(element("span", isLink ? chance(answer.probability) : figure(answer.dissimilarity), "figure"));
-    button.title = isLink ? "probability that the edge is missing"
-      : (answer.known ? "joined by an edge; " : "") + "dissimilarity";
+    button.title = isLink ? "probability of an edge" : "dissimilarity: smaller is more alike";
     button.addEventListener("click", () => choose(answer.id));
     item.append(button);
     if (answer.why) item.append(element("p", answer.why, "why"));
-    if (bars && answer.variance_term !== undefined) item.append(bar(answer, most));
+    if (bars && answer.variance_term !== undefined) item.append(bar(answer, least));
     return item;
   }));
 }
 
-function bar(answer, most) {
-  const made = element("div", undefined, "bar");
+function bar(answer, least) {
+  /* The longer, the more alike: full for the nearest, half for twice its dissimilarity. */
+  const made = element("div", undefined, "bar"), total = Math.max(answer.dissimilarity, 1e-9);
+  const length = Math.min(1, Math.max(least, 1e-9) / total);
   const parts = { distance: answer.dissimilarity - answer.variance_term, spread: answer.variance_term };
   for (const [name, value] of Object.entries(parts)) {
     const part = element("i", undefined, name);
-    part.style.width = `${Math.max(100 * value / most, 0)}%`;
+    part.style.width = `${Math.max(100 * length * value / total, 0)}%`;
     made.append(part);
   }
-  made.title = `dissimilarity ${figure(answer.dissimilarity)}: ${figure(parts.distance)} by distance, `
-    + `${figure(parts.spread)} by unequal variance`;
+  made.title = `dissimilarity ${figure(answer.dissimilarity)}: ${figure(parts.distance)} from distance, `
+    + `${figure(parts.spread)} from unequal variances`;
   return made;
 }
 
@@ -270,11 +259,13 @@ function drawEllipses(found) {
   }));
 }
 
-function showMeter(certainty) {
+function showMeter({ certainty, expected_error: error, doubt }) {
   const meter = $("certainty");
   meter.hidden = certainty === undefined || certainty === null;
   if (meter.hidden) return;
-  meter.querySelector("span").textContent = `more certain than ${percent(certainty)} of the nodes`;
+  meter.querySelector("span").textContent = `more certain than ${percent(certainty)} of the nodes`
+    + (error === undefined ? "" : `; about ${percent(error)} of the answers about its edges are wrong`)
+    + (doubt ? ` (${doubt})` : "");
   meter.querySelector("b").style.width = `${100 * certainty}%`;
 }
 
@@ -282,30 +273,60 @@ class Explorer {
   constructor(source) { this.source = source; }
   async start() {
     const data = await this.source.map();
-    this.atlas = new Atlas(data, (id) => this.choose(id));
+    document.title = `${data.title} – glace`;
+    $("title").textContent = data.title;
+    this.atlas = new Atlas(data, (id) => this.go(id));
+    window.glaceMap = this.atlas; // for tests, and for whoever opens the console
     this.offerColours(data);
     this.offerTypes(data);
     this.offerDescription(data);
+    this.offerTools();
     $("facts").textContent = `${data.nodes.toLocaleString("en")} nodes`
       + (data.edges === null ? "" : `, ${data.edges.toLocaleString("en")} edges`);
-    await this.atlas.draw($("colour").value);
-    window.glaceDrawnAfter = performance.now();
-    $("status").textContent = "Click a node, or find one by its id.";
+    const phone = matchMedia("(max-width: 800px)"), fold = () => { $("legend").open = !phone.matches; };
+    phone.addEventListener("change", fold);
+    fold();
+    this.atlas.draw($("colour").value);
+    $("status").textContent = "Click a node, or find one by its name.";
     $("assumed").textContent = "The probability of an edge, if "
       + `${percent(data.missing_edge_fraction, 1)} of all edges are missing.`;
-    new Finder(this.source, (id) => this.choose(id, true));
-    const redraw = () => this.redraw();
-    $("colour").addEventListener("change", redraw);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    new Finder(this.source, (id) => this.atlas.title(id), (id) => this.go(id, true));
+    $("colour").addEventListener("change", () => this.atlas.draw($("colour").value));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.atlas.draw(this.atlas.kind));
+    window.addEventListener("hashchange", () => this.follow());
+    await this.follow();
+    window.glaceDrawnAfter = performance.now();
+  }
+  /* The address names the chosen node, so that it can be shared and Back works. */
+  go(id, focus) {
+    this.focus = focus;
+    const wanted = `#node=${encodeURIComponent(id)}`;
+    if (location.hash === wanted) return this.follow();
+    location.hash = wanted;
+    return undefined;
+  }
+  async follow() {
+    const named = location.hash.match(/^#node=(.*)$/), focus = this.focus;
+    this.focus = false;
+    if (!named) { this.forget(); return; }
+    let id = named[1];
+    try { id = decodeURIComponent(id); } catch { /* a stray % in an address that somebody typed */ }
+    if (!this.atlas.places.has(id)) { this.say(`The map has no node ${id}.`); return; }
+    await this.choose(id, focus);
+  }
+  forget() {
+    this.now = null;
+    this.asked = (this.asked || 0) + 1;
+    $("about").hidden = true;
+    this.say("Click a node, or find one by its name.");
+    this.atlas.show(null, [], []);
+  }
+  say(text) {
+    $("status").hidden = false;
+    $("status").textContent = text;
   }
   offerColours(data) {
-    const offered = {
-      label: data.codes && "label", type: data.type_codes && "type", certainty: data.certainty && "certainty",
-      plain: "nothing",
-    };
-    for (const [value, text] of Object.entries(offered)) {
-      if (text) $("colour").append(new Option(text, value));
-    }
+    for (const [value, text] of Object.entries(data.colours)) $("colour").append(new Option(text, value));
   }
   offerTypes(data) {
     $("of-type").hidden = !data.types.length || !this.source.byType;
@@ -322,13 +343,20 @@ class Explorer {
     $("text").placeholder = hints[data.takes] || "";
     $("describe").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.place(data.takes, $("text").value);
+      this.place(data.takes, $("text").value.trim());
     });
   }
-  async redraw() {
-    await this.atlas.draw($("colour").value);
-    if (this.now) await this.atlas.show(this.now.id, this.now.joined);
-    if (this.landed) await this.atlas.land(this.landed);
+  offerTools() {
+    const view = this.atlas.view;
+    $("closer").addEventListener("click", () => view.zoomBy(1.5));
+    $("farther").addEventListener("click", () => view.zoomBy(1 / 1.5));
+    $("whole").addEventListener("click", () => view.home());
+    $("picture").addEventListener("click", () => {
+      const link = element("a");
+      link.href = view.picture();
+      link.download = "map.png";
+      link.click();
+    });
   }
   async choose(id, focus) {
     const number = this.asked = (this.asked || 0) + 1;
@@ -340,34 +368,44 @@ class Explorer {
       const ellipses = await this.source.ellipses(id, neighbors.map((each) => each.id));
       if (number !== this.asked) return; // another node was chosen meanwhile
       this.now = node;
-      await this.atlas.show(node.id, node.joined);
+      this.atlas.show(node.id, node.joined, neighbors.map((each) => each.id));
       this.about(node, neighbors, likely);
       if (focus) $("name").focus();
       drawEllipses(ellipses);
     } catch (problem) {
-      $("status").hidden = false;
-      $("status").textContent = problem.message;
+      this.say(problem.message);
     }
   }
   about(node, neighbors, likely) {
+    const title = this.atlas.title(node.id), place = this.atlas.places.get(node.id);
+    const { cluster } = this.atlas.categories, titleOf = (id) => this.atlas.title(id);
     $("status").hidden = true;
     $("about").hidden = false;
-    $("name").textContent = node.id;
-    const facts = { type: node.type, label: node.label, edges: node.edges };
+    $("name").textContent = title || node.id;
+    $("id-line").hidden = !title;
+    $("id-line").textContent = title ? node.id : "";
+    const group = cluster && cluster.codes[place] >= 0 ? cluster.names[cluster.codes[place]] : undefined;
+    const facts = { type: node.type, label: node.label, edges: node.edges, cluster: group };
     $("node").replaceChildren(...Object.entries(facts).filter(([, value]) => value !== undefined && value !== null)
       .flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
-    showMeter(node.certainty);
-    listNodes($("neighbors"), neighbors, (id) => this.choose(id, true), true);
-    listNodes($("likely"), likely, (id) => this.choose(id, true), false);
+    showMeter(node);
+    listNodes($("neighbors"), neighbors, (id) => this.go(id, true), titleOf, true);
+    listNodes($("likely"), likely, (id) => this.go(id, true), titleOf, false);
+    $("panel").scrollTop = 0;
   }
   async place(kind, text) {
-    const said = $("placed");
+    const said = $("placed"), titleOf = (id) => this.atlas.title(id);
     said.className = "";
+    if (!text) {
+      said.textContent = "";
+      $("placed-lists").hidden = true;
+      this.atlas.land([]);
+      return;
+    }
     try {
       const answer = await this.source.embed(kind, text);
-      this.landed = answer.neighbors;
-      await this.atlas.land(answer.neighbors);
-      said.textContent = answer.certainty === null ? "Its place is the star on the map."
+      this.atlas.land(answer.neighbors);
+      said.textContent = answer.certainty === undefined || answer.certainty === null ? "Its place is the star on the map."
         : `Its place is the star on the map, more certain than ${percent(answer.certainty)} of the nodes.`;
       if (answer.is_novel) {
         said.className = "warning";
@@ -377,21 +415,24 @@ class Explorer {
       }
       const links = answer.links.slice(0, LINKS).map((link) => ({ id: link.target, probability: link.probability }));
       $("placed-lists").hidden = false;
-      listNodes($("placed-neighbors"), answer.neighbors, (id) => this.choose(id, true), false);
-      listNodes($("placed-links"), links, (id) => this.choose(id, true), false);
+      listNodes($("placed-neighbors"), answer.neighbors, (id) => this.go(id, true), titleOf, false);
+      listNodes($("placed-links"), links, (id) => this.go(id, true), titleOf, false);
     } catch (problem) {
       said.className = "warning";
       said.textContent = problem.message;
       $("placed-lists").hidden = true;
     }
+    $("placed").scrollIntoView({ block: "start" });
   }
 }
 
 class Finder {
   /* The search box: a combobox as keyboards and screen readers know it. */
-  constructor(source, choose) {
+  constructor(source, titleOf, choose) {
     this.source = source;
+    this.titleOf = titleOf;
     this.choose = choose;
+    this.found = [];
     this.box = $("search");
     this.list = $("found");
     this.asked = 0;
@@ -411,17 +452,21 @@ class Finder {
   async ask() {
     const number = ++this.asked, text = this.box.value.trim();
     this.pending = true;
-    const found = text ? await this.source.complete(text) : [];
+    let found = [];
+    try {
+      found = text ? await this.source.complete(text) : [];
+    } catch { /* the alert above the map says that the server is gone */ }
     if (number !== this.asked) return;
     this.pending = false;
     this.list.replaceChildren(...found.map((id, rank) => {
-      const item = element("li", id);
+      const item = element("li", id), title = this.titleOf(id);
+      if (title) item.append(element("span", title, "title"));
       item.id = `found-${rank}`;
       item.setAttribute("role", "option");
       item.addEventListener("mousedown", () => this.take(id));
       return item;
     }));
-    if (text && !found.length) this.list.append(element("li", "no id holds this", "none"));
+    if (text && !found.length) this.list.append(element("li", "no node is called so", "none"));
     this.found = found;
     this.open(text !== "");
     this.select(0);
