@@ -14,7 +14,7 @@ from glace.features.columns import RowLocator, id_column, ids_of, texts_of
 from glace.features.pipeline import Count
 from glace.fitted.model import FittedModel, load
 from glace.fitted.new_nodes import check_has_attributes, new_columns
-from glace.queries.certainty import Novelty
+from glace.queries.novelty import Novelty
 from glace.sparse import Matrix
 
 
@@ -58,8 +58,8 @@ def embed_batches(
     >>> rows = pa.record_batch({"id": ["a", "b"], "columns": [[3, 7], [5]], "values": [[1.0, 1.0], [2.0]]})
     >>> for batch in embed([rows, rows]):
     ...     print(batch.num_rows, batch.schema.names)
-    2 ['id', 'certainty', 'novel', 'mean', 'variance', 'novelty', 'unseen']
-    2 ['id', 'certainty', 'novel', 'mean', 'variance', 'novelty', 'unseen']
+    2 ['id', 'expected_error', 'certainty', 'novel', 'mean', 'variance', 'novelty', 'unseen']
+    2 ['id', 'expected_error', 'certainty', 'novel', 'mean', 'variance', 'novelty', 'unseen']
     """
     given = model if isinstance(model, FittedModel) else Path(model)
     embedder = BatchEmbedder(given, node_type, texts, n_jobs)
@@ -124,7 +124,7 @@ class BatchEmbedder:
         if values is None:
             nodes = fitted.embedding.take(np.empty(0, np.int64))
             novel, novelty = (np.empty(0, np.bool_), Novelty(*np.empty((2, 0)))) if fitted.has_novelty else (None, None)
-            embedding = replace(nodes, certainty=np.empty(0, np.float32), novel=novel)
+            embedding = replace(nodes, novel=novel)
         else:
             embedding, novelty = fitted.transform_with_novelty(values, None, self.node_type, self.n_jobs)
         table = embedding.to_arrow().set_column(0, "id", ids)

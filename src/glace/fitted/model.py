@@ -29,13 +29,14 @@ from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
 from glace.kernels.compile import kernel_threads
 from glace.metrics import Calibration
-from glace.queries.certainty import CertaintyModel, Novelty, NoveltyModel, attribute_evidence
+from glace.queries.certainty import CertaintyModel
 from glace.queries.clusters import Clusters, clusters
 from glace.queries.link_model import LinkModel, missing_edges
 from glace.queries.links import LinkOptions, Links, links
 from glace.queries.neighbors import neighbors
 from glace.queries.new_links import links_of_new_nodes
 from glace.queries.new_pairs import new_pair_scores
+from glace.queries.novelty import Novelty, NoveltyModel
 from glace.queries.pair_scores import PairScores, pair_scores_at
 from glace.storage import container
 from glace.storage.container import Arrays
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from glace.fitted.state import EncoderModules
     from glace.model.network import Network
 
-KIND, VERSION = "glace-model", 6
+KIND, VERSION = "glace-model", 7
 LARGE = 1 << 29
 """Size in bytes above which Gaussians are stored beside the model file, and edges of a graph on disk are not kept."""
 
@@ -83,7 +84,7 @@ class FittedModel:
     link_model : LinkModel or None
         Ranks missing edges; None if the method has none, or if it ranks validation edges no better than the Gaussians.
     certainty_model : CertaintyModel
-        Statistics of the training nodes that certainty is computed from.
+        Knows how often answers about nodes are wrong.
     novelty_models : tuple of NoveltyModel or None
         For each node type the statistics that novelty is computed from; None for a type without attributes.
     state : NetworkState
@@ -233,13 +234,15 @@ class FittedModel:
         with using_threads(self._threads(n_jobs), self.config.model.has_layers()):
             own, context = embed_all(self.network, new.inputs(self.network), np.empty)
             novelty = self._novelty(new, own) if self.has_novelty else None
+        errors = self.certainty_model.expected_errors_of_new(own, new.attributes.nonzeros(slice(None)))
         embedding = replace(
             self.embedding,
             ids=names,
             mean=own.mean,
             variance=own.variance,
             context=context,
-            certainty=self.certainty_model.certainty(own, attribute_evidence(new.attributes)),
+            expected_error=errors,
+            certainty=self.certainty_model.certainty(errors),
             novel=None if novelty is None else novelty.is_high(),
         )
         return embedding, novelty
@@ -254,7 +257,7 @@ class FittedModel:
                 continue
             matrix = new.matrix(code)
             scaled = standardized(self.network, code, matrix)
-            part = model.novelty(matrix, scaled, own[here], self.certainty_model)
+            part = model.novelty(matrix, scaled, own[here], self.certainty_model.center)
             found.unseen[here], found.rank[here] = part.unseen[rows[here]], part.rank[rows[here]]
         return found if new.unseen is None else found._replace(unseen=new.unseen)
 
@@ -628,7 +631,7 @@ def _encode(fitted: FittedModel) -> tuple[dict[str, Any], Arrays]:
         "link_model": None if fitted.link_model is None else fitted.link_model.to_json(),
     }
     arrays |= _with_prefix("weights", fitted.state.weights)
-    arrays |= _with_prefix("certainty", vars(fitted.certainty_model))
+    arrays |= _with_prefix("certainty", fitted.certainty_model.to_arrays())
     if fitted.link_model is not None:
         arrays |= _with_prefix("links", fitted.link_model.to_arrays())
     if fitted.graph is not None:
@@ -708,8 +711,7 @@ def _decode_validation(count: int, arrays: Arrays) -> HeldOut | None:
 
 
 def _encode_embedding(embedding: Embedding) -> Arrays:
-    certainty = {} if embedding.certainty is None else {"certainty": embedding.certainty}
-    return codec.encode_ids(embedding.ids) | _with_prefix("embedding", embedding.matrices() | certainty)
+    return codec.encode_ids(embedding.ids) | _with_prefix("embedding", embedding.matrices() | embedding.shares())
 
 
 def _embedding(path: str | Path, metadata: dict[str, Any], arrays: Arrays) -> Embedding:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 2
 METADATA = b"glace"
 MATRICES = ("mean", "variance", "context_mean", "context_variance")
+SHARES = ("expected_error", "certainty")
 
 
 class PlattScaling(NamedTuple):
@@ -89,8 +90,11 @@ class Embedding:
     context : Gaussian, optional
         The second Gaussian of each node, as the neighbour of others. Second-order proximity has it, and compares
         node i of an edge with the context of node j.
+    expected_error : ndarray of float32, shape (n,), optional
+        The probability that an answer about a pair of the node, edge or non-edge with equal chance, is on the wrong
+        side of one half.
     certainty : ndarray of float32, shape (n,), optional
-        The share of training nodes that the model is less certain of, 0 to 1.
+        Its rank: the share of training nodes with a larger expected error, 0 to 1.
     novel : ndarray of bool, shape (n,), optional
         Whether each of some new nodes is unlike the training graph, so that its Gaussian says nothing about it.
 
@@ -114,6 +118,7 @@ class Embedding:
     dissimilarity: str
     platt_scaling: PlattScaling = UNCALIBRATED
     context: Gaussian | None = None
+    expected_error: npt.NDArray[np.float32] | None = None
     certainty: npt.NDArray[np.float32] | None = None
     novel: npt.NDArray[np.bool_] | None = None
 
@@ -133,12 +138,11 @@ class Embedding:
                 raise InputError("means and variances must be finite, and variances above 0")
         if self.novel is not None and (self.novel.dtype != np.bool_ or self.novel.shape != (len(self.ids),)):
             raise InputError(f"must be an array of {len(self.ids):,} booleans, one per node", option="novel")
-        if self.certainty is None:
-            return
-        if self.certainty.shape != (len(self.ids),):
-            raise InputError(f"{len(self.ids):,} ids need as many certainties, not the shape {self.certainty.shape}")
-        if not all(((part >= 0) & (part <= 1)).all() for part in row_blocks(self.certainty)):
-            raise InputError("certainties must be from 0 to 1")
+        for name, shares in self.shares().items():
+            if shares.shape != (len(self.ids),):
+                raise InputError(f"{len(self.ids):,} ids need as many numbers, not the shape {shares.shape}", option=name)
+            if not all(((part >= 0) & (part <= 1)).all() for part in row_blocks(shares)):
+                raise InputError("must be from 0 to 1", option=name)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -205,14 +209,14 @@ class Embedding:
             One row per position.
         """
         own, context = self.gaussian[positions], None if self.context is None else self.context[positions]
-        certainty = None if self.certainty is None else self.certainty[positions]
         return replace(
             self,
             ids=self.ids.take(positions),
             mean=own.mean,
             variance=own.variance,
             context=context,
-            certainty=certainty,
+            expected_error=None if self.expected_error is None else self.expected_error[positions],
+            certainty=None if self.certainty is None else self.certainty[positions],
             novel=None if self.novel is None else self.novel[positions],
         )
 
@@ -531,6 +535,11 @@ class Embedding:
             raise InputError("points have no variance; train Gaussians (GLACE) instead")
         return np.asarray(np.log(self.variance.astype(np.float64)).mean(axis=1))
 
+    def shares(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the numbers from 0 to 1 that each node has, by name: expected error and certainty, if known."""
+        values = zip(SHARES, (self.expected_error, self.certainty), strict=True)
+        return {name: shares for name, shares in values if shares is not None}
+
     def matrices(self) -> dict[str, npt.NDArray[np.float32]]:
         """Return the matrices (n, L) that exist, by name: mean, variance, context_mean, context_variance."""
         context = self.context or Gaussian(None, None)
@@ -539,7 +548,7 @@ class Embedding:
 
     def _per_node(self) -> dict[str, Column]:
         """The arrays (n,) that exist, by name."""
-        values: dict[str, Column | None] = {"certainty": self.certainty, "novel": self.novel}
+        values: dict[str, Column | None] = {**self.shares(), "novel": self.novel}
         return {name: column for name, column in values.items() if column is not None}
 
     def to_arrow(self, types: pa.StringArray | None = None) -> pa.Table:
@@ -553,7 +562,7 @@ class Embedding:
         Returns
         -------
         pyarrow.Table
-            Columns id, type, certainty, novel, mean, variance, context_mean, context_variance, as far as they exist.
+            Columns id, type, expected_error, certainty, novel, mean, variance, context_mean, context_variance, as far as they exist.
             A row of a matrix is a list of fixed size. The metadata holds the dissimilarity and the calibration.
         """
         columns = {"id": self.ids.array} | ({} if types is None else {"type": types})
@@ -568,7 +577,7 @@ class Embedding:
         Returns
         -------
         pandas.DataFrame
-            One row per node, indexed by id, with the columns certainty, novel, mean_0, mean_1, ..., variance_0, ...,
+            One row per node, indexed by id, with the columns expected_error, certainty, novel, mean_0, mean_1, ..., variance_0, ...,
             as far as they exist.
         """
         return self.flat_table(slice(None)).to_pandas().set_index("id")
@@ -586,7 +595,7 @@ class Embedding:
         Returns
         -------
         pyarrow.Table
-            Columns id, type, certainty, novel, mean_0, mean_1, ..., variance_0, ..., as far as they exist.
+            Columns id, type, expected_error, certainty, novel, mean_0, mean_1, ..., variance_0, ..., as far as they exist.
         """
         columns = {"id": self.ids.array[rows]} | ({} if types is None else {"type": types[rows]})
         columns |= {name: pa.array(column[rows]) for name, column in self._per_node().items()}

@@ -12,7 +12,7 @@ import pyarrow as pa
 from glace.blocks import blocks
 from glace.errors import FormatError, GlaceError, InputError
 from glace.gaussian.dissimilarity import Gaussian
-from glace.gaussian.embedding import FORMAT_VERSION, MATRICES, METADATA, Embedding, PlattScaling
+from glace.gaussian.embedding import FORMAT_VERSION, MATRICES, METADATA, SHARES, Embedding, PlattScaling
 from glace.ids import NodeIds
 from glace.storage.archive import read_arrays, string_array
 from glace.storage.files import existing, replacing
@@ -114,8 +114,7 @@ def from_table(table: pa.Table) -> Embedding:
     if facts["format_version"] != FORMAT_VERSION:
         raise FormatError(f"format version {facts['format_version']}, but this glace reads version {FORMAT_VERSION}")
     columns = {name: _matrix(table[name]) for name in MATRICES if name in table.column_names}
-    if "certainty" in table.column_names:
-        columns["certainty"] = _numbers(table["certainty"].to_numpy())
+    columns |= {name: _numbers(table[name].to_numpy()) for name in SHARES if name in table.column_names}
     novel = table["novel"].to_numpy() if "novel" in table.column_names else None
     return from_matrices(NodeIds(table["id"]), columns, facts["dissimilarity"], platt_scaling_from(facts), novel)
 
@@ -132,12 +131,13 @@ def from_matrices(
     platt_scaling: PlattScaling,
     novel: npt.NDArray[np.bool_] | None = None,
 ) -> Embedding:
-    """The embedding of these matrices, named as in `MATRICES`, and of the certainty if it is there."""
+    """The embedding of these matrices, named as in `MATRICES`, and of the columns in `SHARES` that are there."""
     mean, variance, context_mean, context_variance = (named.get(name) for name in MATRICES)
     if mean is None:
         raise FormatError("the means are missing")
     context = None if context_mean is None else Gaussian(context_mean, context_variance)
-    return Embedding(ids, mean, variance, dissimilarity, platt_scaling, context, named.get("certainty"), novel)
+    shares = (named.get(name) for name in SHARES)
+    return Embedding(ids, mean, variance, dissimilarity, platt_scaling, context, *shares, novel)
 
 
 def _matrix(column: pa.ChunkedArray) -> Matrix:
@@ -176,11 +176,9 @@ def _read_arrow(path: Path) -> pa.Table:
 def _write_npz(embedding: Embedding, path: Path, types: pa.StringArray | None) -> None:
     strings = embedding.ids.are_strings
     ids = string_array(embedding.ids, "id") if strings else embedding.ids.to_numpy()
-    arrays = {"ids": ids, **embedding.matrices()}
+    arrays = {"ids": ids, **embedding.matrices(), **embedding.shares()}
     if types is not None:  # numpy has no missing strings
         arrays["types"] = string_array((each or "" for each in types.to_pylist()), "type")
-    if embedding.certainty is not None:
-        arrays["certainty"] = embedding.certainty
     if embedding.novel is not None:
         arrays["novel"] = embedding.novel
     facts = {"dissimilarity": embedding.dissimilarity, **embedding.platt_scaling._asdict()}
@@ -189,15 +187,15 @@ def _write_npz(embedding: Embedding, path: Path, types: pa.StringArray | None) -
 
 
 def _read_npz(path: Path) -> Embedding:
-    arrays = read_arrays(path, ("ids", *MATRICES, "certainty", "novel", "dissimilarity", "offset", "slope"))
-    columns = {name: _numbers(arrays[name]) for name in (*MATRICES, "certainty") if name in arrays}
+    arrays = read_arrays(path, ("ids", *MATRICES, *SHARES, "novel", "dissimilarity", "offset", "slope"))
+    columns = {name: _numbers(arrays[name]) for name in (*MATRICES, *SHARES) if name in arrays}
     ids = NodeIds(arrays["ids"].tolist())
     return from_matrices(ids, columns, str(arrays["dissimilarity"]), platt_scaling_from(arrays), arrays.get("novel"))
 
 
 def _numbers(array: npt.NDArray[np.generic]) -> Matrix:
     if array.dtype.kind != "f":
-        raise FormatError(f"means, variances and certainties must be floating-point numbers, not {array.dtype}")
+        raise FormatError(f"means, variances, errors and certainties must be floating-point numbers, not {array.dtype}")
     return array.astype(np.float32, copy=False)
 
 

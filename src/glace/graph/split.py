@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -280,16 +281,10 @@ def _typed_non_edges(
 
     A node is replaced by one of its type; if `visible` is given, a node from that number on by another such node.
     """
-    assert graph.node_types is not None
-    classes = graph.node_types.codes.astype(np.int64) + 1
+    classes = node_classes(graph)
     if visible is not None:
         classes = classes * 2 + (np.arange(len(classes)) >= visible)
-    nodes_by_class, counts = np.argsort(classes, kind="stable"), np.bincount(classes)
-    first = np.cumsum(counts) - counts
-
-    def replaced(nodes: Pairs) -> Pairs:
-        own = classes[nodes]
-        return np.asarray(nodes_by_class[first[own] + generator.integers(counts[own])])
+    replaced = partial(of_same_class, classes, generator=generator)
 
     def draw(number: int) -> Pairs:
         chosen = entries[generator.integers(len(entries), size=number)]
@@ -299,6 +294,21 @@ def _typed_non_edges(
         return drawn if graph.directed else np.sort(drawn, axis=1)
 
     return _non_edges(graph, count, count, draw, " and have the types of an edge")
+
+
+def of_same_class(classes: Pairs, nodes: Pairs, generator: np.random.Generator) -> Pairs:
+    """Return for each of some nodes a random node of its class; `classes` (n,) are those of all nodes, from 0 on."""
+    nodes_by_class, counts = np.argsort(classes, kind="stable"), np.bincount(classes)
+    first = np.cumsum(counts) - counts
+    own = classes[nodes]
+    return np.asarray(nodes_by_class[first[own] + generator.integers(counts[own])])
+
+
+def node_classes(graph: Graph) -> Pairs:
+    """Return (n,) a number for the type of each node; 0 for all nodes if they have no types."""
+    if graph.node_types is None:
+        return np.zeros(graph.num_nodes, np.int64)
+    return np.asarray(graph.node_types.codes.astype(np.int64) + 1)
 
 
 def _non_edges(graph: Graph, count: int, possible: int, draw: Callable[[int], Pairs], kind: str) -> Pairs:

@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,17 @@ from glace.kernels.compile import threads
 from glace.metrics import Calibration, Scores, Truth, auc_difference, calibration_of, link_scores
 from glace.model.layers import column_weight
 from glace.model.network import AnyEncoder, Network, fingerprint, input_types, split_modules, using_threads
-from glace.queries.certainty import CertaintyModel, NoveltyModel, graph_evidence, reference_rows
+from glace.queries.certainty import (
+    STEPS,
+    Center,
+    CertaintyModel,
+    NodeFeatures,
+    fit_certainty,
+    quantiles_of,
+    training_pairs,
+)
 from glace.queries.link_model import LinkModel, fit_link_model, matched_to, popularity_model
+from glace.queries.novelty import NoveltyModel, reference_rows
 from glace.queries.pair_features import PairFeatures
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
@@ -348,10 +358,11 @@ def assemble(
         platt_scaling, calibration = before.embedding.platt_scaling, before.calibration
     allocate = scratch if run.graph.mapped else np.empty
     own, context = embed_all(network, graph_inputs(network, ordered), allocate, run.task.ranks.map)
-    evidence = graph_evidence(ordered)
-    certainty_model = CertaintyModel.fit(own, evidence)
-    certainty = certainty_model.certainty(own, evidence, allocate)
-    embedding = Embedding(ordered.ids, own.mean, own.variance, network.measure.name, platt_scaling, context, certainty)
+    embedding = Embedding(ordered.ids, own.mean, own.variance, network.measure.name, platt_scaling, context)
+    reduced = _without_validation_edges(run, embedding)
+    certainty_model, expected_error = _certainty(run, reduced, embedding, before)
+    certainty = certainty_model.certainty(expected_error, allocate)
+    embedding = replace(embedding, expected_error=expected_error, certainty=certainty)
     node_types, kept = _schemas(run.graph, network), _kept_graph(run.graph)
     return FittedModel(
         method=method.name,
@@ -365,10 +376,10 @@ def assemble(
         validation=_renumbered(run.task.held_out, None if positions is None else np.argsort(positions)),
         history=run.trainer.history,
         calibration=calibration,
-        link_model=_link_model(run, embedding, before) if method.link_model else None,
+        link_model=_link_model(run, reduced, embedding, before) if method.link_model else None,
         certainty_model=certainty_model,
         novelty_models=tuple(
-            _novelty_model(network, code, each, certainty_model, config.streams)
+            _novelty_model(network, code, each, certainty_model.center, config.streams)
             for code, each in enumerate(ordered.by_type().types)
         ),
         state=NetworkState.of(network, config, node_types),
@@ -406,19 +417,61 @@ def cross_validated_calibration(dissimilarities: Scores, truth: Truth, folds: in
     return calibration_of(probabilities, truth)
 
 
-def _link_model(run: TrainedRun, whole: Embedding, before: FittedModel | None) -> LinkModel | None:
-    """Fit the link model to the validation edges, with features of a graph and Gaussians that do not know them.
+def _without_validation_edges(run: TrainedRun, whole: Embedding) -> Embedding:
+    """Embed all nodes of the graph without its validation edges.
 
-    The Gaussians of the model, `whole`, are computed with the validation edges put back among the neighbours. Here that
-    would be a leak: the features of an edge must not depend on the edge.
+    The Gaussians of the model, `whole`, are computed with these edges put back among the neighbours. For what is
+    learned from the validation edges that would be a leak: the features of an edge must not depend on the edge.
     """
     task, network = run.task, run.trainer.network
-    if task.held_out is None and before is not None and before.link_model is not None:
-        return before.link_model
+    if task.held_out is None or not network.neighbors:
+        return whole
     allocate = scratch if run.graph.mapped else np.empty
     own, context = embed_all(network, graph_inputs(network, task.graph), allocate, task.ranks.map)
-    embedding = Embedding(task.graph.ids, own.mean, own.variance, network.measure.name, whole.platt_scaling, context)
-    features = PairFeatures(embedding, task.graph)
+    return replace(whole, mean=own.mean, variance=own.variance, context=context)
+
+
+def _certainty(
+    run: TrainedRun, reduced: Embedding, whole: Embedding, before: FittedModel | None
+) -> tuple[CertaintyModel, npt.NDArray[np.float32]]:
+    """Learn how often answers about a node are wrong, and return the expected errors of all nodes.
+
+    Without validation pairs, an updated model keeps what the model `before` had learned; any other learns from the
+    edges it was trained on, and finds itself too certain.
+    """
+    task, center = run.task, Center.of(whole.gaussian)
+    generator = task.config.streams.numpy("certainty")
+    features = NodeFeatures(reduced, task.graph, center)
+    if task.held_out is None and before is not None:
+        known, new = before.certainty_model.known, before.certainty_model.new
+    else:
+        held_out = task.held_out or training_pairs(task.graph, generator)
+        embed_new = partial(_embedded_as_new, run, whole)
+        known, new = fit_certainty(features, run.ordered, held_out, embed_new, generator)
+    model = CertaintyModel(center, known, new, np.zeros(STEPS + 1))
+    allocate = scratch if run.graph.mapped else np.empty
+    errors = model.expected_errors(NodeFeatures(whole, run.ordered, center), allocate)
+    return replace(model, quantiles=quantiles_of(errors)), errors
+
+
+def _embedded_as_new(run: TrainedRun, whole: Embedding, nodes: Positions) -> Embedding | None:
+    """Embed nodes of the graph as if they were new, from their attributes; None if some have no attributes."""
+    network, some = run.trainer.network, run.ordered.take(nodes)
+    if any(each.attributes is None and each.count for each in some.by_type().types):
+        return None
+    types = some.by_type()
+    own, context = embed_all(network, network.inputs(types.features(), None, types.locate), np.empty)
+    return replace(whole, ids=some.ids, mean=own.mean, variance=own.variance, context=context)
+
+
+def _link_model(
+    run: TrainedRun, reduced: Embedding, whole: Embedding, before: FittedModel | None
+) -> LinkModel | None:
+    """Fit the link model to the validation edges, with features of a graph and Gaussians that do not know them."""
+    task = run.task
+    if task.held_out is None and before is not None and before.link_model is not None:
+        return before.link_model
+    features = PairFeatures(reduced, task.graph)
     if task.held_out is None:
         return popularity_model(features)
     model = fit_link_model(features, task.held_out.edges, task.config.streams.numpy("link model", 0))
@@ -429,7 +482,7 @@ def _link_model(run: TrainedRun, whole: Embedding, before: FittedModel | None) -
 
 
 def _novelty_model(
-    network: Network, code: int, node_type: NodeType, certainty_model: CertaintyModel, streams: Streams
+    network: Network, code: int, node_type: NodeType, center: Center, streams: Streams
 ) -> NoveltyModel | None:
     """Learn what is common among the nodes of a type; None if it has no attributes or no nodes."""
     attributes = node_type.attributes
@@ -438,7 +491,7 @@ def _novelty_model(
     counted = network.types[code].shape.counted
     rows = reference_rows(attributes, counted, streams.numpy("novelty reference", code))
     gaussians, _ = embed_all(network, network.inputs_of(code, rows), np.empty)
-    return NoveltyModel.fit(attributes, counted, standardized(network, code, rows), gaussians, certainty_model)
+    return NoveltyModel.fit(attributes, counted, standardized(network, code, rows), gaussians, center)
 
 
 def _schemas(graph: Graph, network: Network) -> tuple[NodeType, ...]:
