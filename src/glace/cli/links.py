@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from glace.fitted.model import FittedModel
     from glace.gaussian.embedding import Embedding
     from glace.graph.graph import Graph
+    from glace.queries.links import Links
 
 
 def links(
@@ -39,6 +40,17 @@ def links(
         ),
     ] = "model",
     missing_edge_fraction: MissingEdgeFraction = None,
+    expected_precision: Annotated[
+        float | None,
+        Option(help="Cut the list where the share of edges that is expected in it falls below this; K is the longest."),
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        Option(
+            help="With NODE: as many candidates as hold the other end of a missing edge with this probability, instead "
+            "of K; the probability holds on average over all missing edges, not for each node."
+        ),
+    ] = None,
     why: Annotated[bool, Option("--why", help="Say what speaks for each edge.")] = False,
     graph: Annotated[
         Path | None, Option(help="The graph folder of a model whose edges are too large to keep, if it has moved.")
@@ -73,19 +85,32 @@ def links(
             node_type=node_type,
             by=links_by,
             missing_edge_fraction=missing_edge_fraction,
+            expected_precision=expected_precision,
+            coverage=coverage,
             why=why,
             known=known,
             approximate=approximate,
             progress=report,
         )
-    screen.pairs(found.to_arrow(), output, "edges", ("source", "target", "probability", "why") if why else None)
     if new is None:
-        screen.say(missing_edges_line(fitted, missing_edge_fraction))
-    else:
+        screen.say(_worth(found, fitted, missing_edge_fraction))
+    screen.pairs(found.to_arrow(), output, "edges", ("source", "target", "probability", "why") if why else None)
+    if new is not None:
         _say_about_new_nodes(new, screen)
     assumed = fitted.missing_edge_fraction if missing_edge_fraction is None else missing_edge_fraction
-    values = {"links": found.rows(), "missing_edge_fraction": assumed if new is None else None}
+    values = {
+        "links": found.rows(),
+        "missing_edge_fraction": assumed if new is None else None,
+        "expected_edges": found.expected_edges if new is None else None,
+    }
     write_record(json, "links", values, model=str(model))
+
+
+def _worth(found: "Links", model: "FittedModel", given: float | None) -> str:
+    """Say how many of the pairs are expected to be edges, and under which assumption."""
+    number = found.expected_edges
+    shown = f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+    return f"of {len(found):,} pairs about {shown} are expected to be edges; {missing_edges_line(model, given)}"
 
 
 def _say_about_new_nodes(new: "Embedding", screen: Screen) -> None:

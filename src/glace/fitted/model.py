@@ -390,6 +390,8 @@ class FittedModel:
         node_type: str | None = None,
         by: str = "model",
         missing_edge_fraction: float | None = None,
+        expected_precision: float | None = None,
+        coverage: float | None = None,
         why: bool = False,
         known: Graph | None = None,
         approximate: bool = False,
@@ -417,6 +419,11 @@ class FittedModel:
         missing_edge_fraction : float, optional
             The fraction of all edges that the graph is assumed to lack. Probabilities hold for this assumption; by
             default the fraction that was held out for validation.
+        expected_precision : float, optional
+            Cut the list where the share of edges that is expected in it falls below this; k is then the largest length.
+        coverage : float, optional
+            With `node`, return as many candidates as hold the other end of a missing edge with this probability, in
+            place of k. It is the probability for a random missing edge of the whole graph, not for each node.
         why : bool
             Add a column that says what speaks for each edge.
         known : Graph, optional
@@ -435,7 +442,13 @@ class FittedModel:
         if by not in ("model", "gaussian"):
             raise InputError(f"must be 'model' or 'gaussian', not {by!r}", option="by")
         if isinstance(node, Embedding):
-            given = {"missing_edge_fraction": missing_edge_fraction is not None, "why": why, "approximate": approximate}
+            given = {
+                "missing_edge_fraction": missing_edge_fraction is not None,
+                "expected_precision": expected_precision is not None,
+                "coverage": coverage is not None,
+                "why": why,
+                "approximate": approximate,
+            }
             refused = next((option for option, is_given in given.items() if is_given), None)
             if refused is not None:
                 raise InputError("does not apply to new nodes, which have no edges; leave it out", option=refused)
@@ -453,7 +466,8 @@ class FittedModel:
                 "does not apply to the link model, which needs no index; leave it out, or rank by 'gaussian'",
                 option="approximate",
             )
-        options = LinkOptions(self._missing_edge_fraction(missing_edge_fraction), why, approximate)
+        fraction = self._missing_edge_fraction(missing_edge_fraction)
+        options = LinkOptions(fraction, why, approximate, expected_precision, coverage)
         graph = self.graph if known is None else known
         with kernel_threads(self.config.run.n_jobs):
             return links(self.embedding, graph, model, options, node, k, node_type, progress)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from glace.errors import FormatError, InputError
 from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
+from glace.queries.coverage import PERCENT, ranks_beyond, set_sizes
 from glace.queries.pair_features import ALTERNATING, DEGREES, SIDES, WALKS, Features, PairFeatures
 from glace.storage.container import Arrays
 
@@ -118,6 +119,9 @@ class LinkModel:
         The same for the Gaussians alone.
     candidate_recall : float or None
         Share of the validation edges that are among the candidates.
+    set_sizes : ndarray of int, shape (100,), or None
+        How many of the best answers to a node hold the other end of a missing edge with a probability of 1, 2, ...,
+        100 %; -1 where that cannot be known.
     """
 
     names: tuple[str, ...]
@@ -127,6 +131,7 @@ class LinkModel:
     validation: RankingScores | None = None
     gaussian_validation: RankingScores | None = None
     candidate_recall: float | None = None
+    set_sizes: Positions | None = None
 
     def scores(self, features: Features) -> Values:
         """Return scores of features (..., F): the higher, the more probable is an edge."""
@@ -144,7 +149,8 @@ class LinkModel:
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for the model file."""
-        return {**self.regression._asdict(), "knots": self.knots}
+        sizes = {} if self.set_sizes is None else {"set_sizes": self.set_sizes}
+        return {**self.regression._asdict(), "knots": self.knots, **sizes}
 
     def to_json(self) -> dict[str, object]:
         """Return everything else for the model file, as plain values."""
@@ -159,11 +165,12 @@ class LinkModel:
     @classmethod
     def from_parts(cls, values: Mapping[str, Any], arrays: Arrays) -> "LinkModel":
         """Return the model of what `to_json` and `to_arrays` gave."""
-        names, knots = tuple(values["names"]), arrays["knots"]
+        names, knots, sizes = tuple(values["names"]), arrays["knots"], arrays.get("set_sizes")
         regression = Regression(*(arrays[name] for name in Regression._fields))
         expected = [part.shape for part in Regression.standard(len(names))]
         fits = [part.shape for part in regression] == expected and knots.ndim == 2 and len(knots) == 2
         finite = all(np.isfinite(part).all() for part in (*regression, knots))
+        fits = fits and (sizes is None or (sizes.shape == (PERCENT,) and sizes.dtype == np.int64))
         if not (fits and finite and values["reference_edges"] > 0):
             raise FormatError("the weights of the link model do not fit its features")
         scores = {name: values[name] for name in ("validation", "gaussian_validation")}
@@ -174,6 +181,7 @@ class LinkModel:
             int(values["reference_edges"]),
             **{name: each and RankingScores(*each) for name, each in scores.items()},
             candidate_recall=values["candidate_recall"],
+            set_sizes=sizes,
         )
 
 
@@ -205,6 +213,8 @@ class Sample(NamedTuple):
     recall: float
     amounts: Truth
     """(F,) which features enter as logarithms."""
+    missed: Values
+    """(M,) ranks of the held-out edges that are no candidates, after all candidates."""
 
 
 def fit_link_model(pairs: PairFeatures, held_out: Positions, generator: np.random.Generator) -> LinkModel | None:
@@ -233,7 +243,8 @@ def fit_link_model(pairs: PairFeatures, held_out: Positions, generator: np.rando
     if validation.mrr <= gaussian.mrr:
         return None
     regression, knots = _fit(sample, np.ones(len(sample.truth), np.bool_)), _calibration(scores, sample)
-    return LinkModel(pairs.names, regression, knots, len(held_out), validation, gaussian, sample.recall)
+    sizes = set_sizes(np.concatenate([held_out_ranks(scores, sample), sample.missed]))
+    return LinkModel(pairs.names, regression, knots, len(held_out), validation, gaussian, sample.recall, sizes)
 
 
 def matched_to(model: LinkModel, pairs: PairFeatures, generator: np.random.Generator) -> LinkModel:
@@ -299,7 +310,15 @@ def draw_sample(pairs: PairFeatures, held_out: Positions, generator: np.random.G
     both = np.minimum(source, target)[truth] * nodes + np.maximum(source, target)[truth]
     fold[truth] = np.unique(both, return_inverse=True)[1] % FOLDS
     recall, amounts = float(np.isin(wanted, keys).mean()), np.isin(pairs.names, [*WALKS, ALTERNATING])
-    return Sample(source, features, truth, weight, fold, recall, amounts)
+    return Sample(source, features, truth, weight, fold, recall, amounts, _missed(pairs, edges, sources, targets))
+
+
+def _missed(pairs: PairFeatures, edges: Positions, sources: Positions, targets: Positions) -> Values:
+    """Return the ranks of those edges that are not among the candidates `targets` (S, C) of their sources (S,)."""
+    rows = targets[np.searchsorted(sources, edges[:, 0])]
+    missed = np.flatnonzero((rows != edges[:, 1:]).all(axis=1))
+    candidates = [each[each >= 0] for each in rows[missed]]
+    return ranks_beyond(pairs.embedding, pairs.graph, pairs.types, edges[missed], candidates)
 
 
 def _cross_validated(sample: Sample) -> Values:
@@ -351,14 +370,19 @@ def _offsets(features: Features, amounts: Truth) -> Values:
     return found
 
 
-def ranking_scores(scores: Values, sample: Sample) -> RankingScores:
-    """Return the ranking of held-out edges among the candidates of their source; ties count half."""
+def held_out_ranks(scores: Values, sample: Sample) -> Values:
+    """Return the rank of each held-out edge that is a candidate among those of its source; ties count half."""
     order = np.lexsort((-scores, sample.source))
     start = np.searchsorted(sample.source[order], sample.source[order])
     place = np.asarray(np.arange(len(order)) - start + 1, np.float64)
     rank = np.empty(len(order))
     rank[order] = _with_ties(place, scores[order], sample.source[order])
-    ranks = rank[sample.truth]
+    return rank[sample.truth]
+
+
+def ranking_scores(scores: Values, sample: Sample) -> RankingScores:
+    """Return how high held-out edges stand among the candidates of their source."""
+    ranks = held_out_ranks(scores, sample)
     # Edges that are no candidates count as not found.
     share = sample.recall
     return RankingScores(float(share * (1 / ranks).mean()), float(share * (ranks <= 10).mean()))

@@ -14,6 +14,7 @@ from glace.gaussian.tables import Column, Table
 from glace.graph.graph import Graph
 from glace.ids import NodeId
 from glace.queries.approximate import Indices
+from glace.queries.coverage import nearest_beyond, set_size
 from glace.queries.gaussian_links import BestPairs, likely_links, links_of
 from glace.queries.link_model import LinkModel, log_density, missing_edges
 from glace.queries.neighbors import names_at
@@ -65,6 +66,11 @@ class Links(Table):
     novel: npt.NDArray[np.bool_] | None = None
     why: Column | None = None
 
+    @property
+    def expected_edges(self) -> float:
+        """How many of the pairs are expected to be edges, if the stated fraction of all edges is missing."""
+        return float(self.probability.sum())
+
 
 @dataclass(frozen=True)
 class LinkOptions:
@@ -78,11 +84,17 @@ class LinkOptions:
         Whether to say what speaks for each edge.
     approximate
         Search Gaussians with an index; only without a link model.
+    expected_precision
+        Cut the list where the share of edges that is expected in it falls below this.
+    coverage
+        Of a node, return as many candidates as hold the other end of a missing edge with this probability.
     """
 
     missing_edge_fraction: float
     why: bool = False
     approximate: bool = False
+    expected_precision: float | None = None
+    coverage: float | None = None
 
 
 def links(
@@ -124,6 +136,8 @@ def links(
     """
     graph = checked_graph(embedding, graph)
     position = None if node is None else embedding.ids.position(node)
+    if options.coverage is not None:
+        k = _set_size(model, options.coverage, position)
     missing = missing_edges(graph.num_edges, options.missing_edge_fraction)
     types = link_types(graph, embedding.measure.symmetric, node_type, position)
     if model is None:
@@ -133,7 +147,14 @@ def links(
     else:
         pairs = PairFeatures(embedding, graph, model.names)
         found, scores = _by_model(pairs, model, position, checked_count(k), types, progress)
+        if options.coverage is not None and position is not None and len(found) < k:
+            more = nearest_beyond(embedding, graph, pairs.types, position, found[:, 1], k - len(found))
+            found = np.concatenate([found, np.column_stack([np.full(len(more), position), more])])
+            scores = model.scores(pairs.of_pairs(found))
         dissimilarity, probability = embedding.dissimilarities_at(found), model.probabilities(scores, missing)
+    if options.expected_precision is not None:
+        kept = _reaching(probability, options.expected_precision)
+        found, dissimilarity, probability = found[:kept], dissimilarity[:kept], probability[:kept]
     source, target = found.T
     return Links(
         ids_at(embedding.ids, source),
@@ -145,6 +166,23 @@ def links(
         None if embedding.certainty is None else embedding.certainty[found].mean(axis=1),
         why=reasons(embedding, graph, found, dissimilarity) if options.why else None,
     )
+
+
+def _set_size(model: LinkModel | None, coverage: float, position: int | None) -> int:
+    """Return the number of candidates of a node for this coverage; raise if it is not known."""
+    if position is None:
+        raise InputError("is about one node; give its id", option="coverage")
+    if model is None:
+        raise InputError("needs the link model, and this model has none; leave it out", option="coverage")
+    return set_size(model.set_sizes, coverage)
+
+
+def _reaching(probability: Values, precision: float) -> int:
+    """Return the length of the longest list of the first probabilities whose mean is at least `precision`."""
+    if not 0 < precision < 1:
+        raise InputError(f"must be above 0 and below 1, not {precision}", option="expected_precision")
+    means = np.cumsum(probability) / np.arange(1, len(probability) + 1)
+    return int((np.flatnonzero(means >= precision)[-1:] + 1).sum())
 
 
 def checked_graph(embedding: Embedding, graph: Graph | None) -> Graph:

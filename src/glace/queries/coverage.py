@@ -1,0 +1,104 @@
+"""Sets of nodes that hold the other end of a missing edge with a stated probability, by split conformal prediction.
+
+The answers to a node are ranked: first its candidates by the link model, then all other nodes by dissimilarity. Of n
+held-out edges and one that is missing, all orders of their ranks are equally probable. So the rank of the missing one is
+at most the k-th smallest of the others with probability k / (n + 1). This holds for a random missing edge of the whole
+graph, not for each node: the sets of nodes that are hard to predict hold less.
+"""
+
+import numpy as np
+
+from glace.errors import InputError
+from glace.gaussian.dissimilarity import wide
+from glace.gaussian.embedding import Embedding
+from glace.gaussian.search import Positions, Values
+from glace.graph.graph import Graph
+from glace.queries.pair_features import LinkTypes
+from glace.sparse import row_of
+
+PERCENT = 100
+COMPARED = 20_000_000
+"""Dissimilarities that are computed, at most, to rank held-out edges that are no candidates."""
+
+
+def set_sizes(ranks: Values) -> Positions:
+    """Return (100,) the sizes of sets that hold a missing edge with a probability of 1, 2, ..., 100 %.
+
+    `ranks` are those of the held-out edges. Sizes are -1 where there are too few of them.
+    """
+    place = np.ceil(np.arange(1, PERCENT + 1) / PERCENT * (len(ranks) + 1)).astype(np.int64)
+    found = np.sort(np.ceil(ranks)).astype(np.int64)
+    return np.where(place <= len(found), found[np.minimum(place, len(found)) - 1], -1)
+
+
+def set_size(sizes: Positions | None, coverage: float) -> int:
+    """Return the size of a set with this coverage, of those that `set_sizes` gave; raise if it is not known."""
+    if not 0 < coverage < 1:
+        raise InputError(f"must be above 0 and below 1, not {coverage}", option="coverage")
+    if sizes is None:
+        raise InputError(
+            "needs a link model that was fitted to held-out edges, and this one was not; leave it out, or fit with a "
+            "larger validation_fraction",
+            option="coverage",
+        )
+    size = int(sizes[int(np.ceil(PERCENT * coverage - 1e-9)) - 1])
+    if size < 0:
+        raise InputError(
+            f"{coverage} cannot be promised with so few held-out edges; ask for less, or fit with a larger "
+            "validation_fraction",
+            option="coverage",
+        )
+    return size
+
+
+def ranks_beyond(
+    embedding: Embedding, graph: Graph, types: LinkTypes, edges: Positions, candidates: list[Positions]
+) -> Values:
+    """Return the ranks of edges whose targets are not among the candidates of their sources.
+
+    Parameters
+    ----------
+    embedding, graph, types
+        The nodes, their known edges, and which types an edge may connect.
+    edges
+        (M, 2) source and target.
+    candidates
+        The candidates of the source of each edge.
+
+    Returns
+    -------
+    ndarray of float, shape (M,)
+        Ranks. If there are many edges, those of a sample stand for all.
+    """
+    most = max(COMPARED // max(len(embedding), 1), 1)
+    chosen = np.arange(0, len(edges), max(-(-len(edges) // most), 1))
+    ranks = np.array([_rank_beyond(embedding, graph, types, edges[each], candidates[each]) for each in chosen.tolist()])
+    return np.repeat(ranks, max(-(-len(edges) // most), 1))[: len(edges)]
+
+
+def _rank_beyond(
+    embedding: Embedding, graph: Graph, types: LinkTypes, edge: Positions, candidates: Positions
+) -> float:
+    source, target = edge.tolist()
+    found = dissimilarities_from(embedding, source)
+    nearer = (found < found[target]) & types.allowed[types.codes[source]][types.codes]
+    nearer[[source, *row_of(graph.neighborhoods(), source).tolist(), *candidates.tolist()]] = False
+    return float(len(candidates) + nearer.sum() + 1)
+
+
+def dissimilarities_from(embedding: Embedding, source: int) -> Values:
+    """Return (n,) the dissimilarities of all nodes from one."""
+    roles = embedding.roles
+    found = embedding.measure.all_pairs(wide(roles.source[[source]]), roles.target)
+    return np.asarray(roles.scale * found[0], np.float64)
+
+
+def nearest_beyond(
+    embedding: Embedding, graph: Graph, types: LinkTypes, source: int, candidates: Positions, count: int
+) -> Positions:
+    """Return the nodes that come after the candidates of a node, nearest first."""
+    found = dissimilarities_from(embedding, source)
+    found[~types.allowed[types.codes[source]][types.codes]] = np.inf
+    found[[source, *row_of(graph.neighborhoods(), source).tolist(), *candidates.tolist()]] = np.inf
+    order = np.argsort(found, kind="stable")[:count]
+    return np.asarray(order[np.isfinite(found[order])])
