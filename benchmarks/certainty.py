@@ -1,11 +1,14 @@
 """Does certainty mean something? `python -m benchmarks.certainty`
 
-Of each graph: 1 - AUC of held-out pairs in the more and in the less certain half, by the certainty of their nodes and
-of the answers; what the probabilities are worth; the share of nodes that become less certain when evidence of them is
-removed; and, with a tenth of the nodes hidden, how much stranger than these nodes of random attributes are.
+A tenth of the edges is hidden, and the rest fitted with the defaults. Of each graph: errors of the pairs of the more
+certain half of nodes over those of the other half, with non-edges drawn evenly and by degree; whether certainty and the
+logit tell right answers from wrong ones; expected and found errors of nodes, edges in lists, and coverage of sets; the
+share of nodes that become less certain when evidence of them is removed; and, with a tenth of the nodes hidden, how
+much stranger than these nodes of random attributes are.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,16 +18,24 @@ import typer
 
 from benchmarks.common import RESULTS, DataDir, Report, Results, Scale, Threads, graph_of, in_turn
 from glace.estimators import GLACE
-from glace.experiments.evaluation.link_prediction import link_values
 from glace.experiments.evaluation.uncertainty import certainty_scores
-from glace.experiments.splits import hide_nodes, split_edges
+from glace.experiments.splits import hide_nodes
+from glace.fitted.model import FittedModel
 from glace.fitted.state import embed_all
-from glace.graph.graph import Graph
-from glace.queries.certainty import HIGH, evidence
+from glace.gaussian.embedding import Embedding
+from glace.graph.graph import Graph, NodeAttributes, NodeType
+from glace.graph.split import HeldOut, hold_out
+from glace.ids import NodeIds
+from glace.metrics import link_scores
+from glace.queries.certainty import NodeFeatures
+from glace.queries.novelty import HIGH
 from glace.rng import Streams
 from glace.sparse import narrowed
 
 HIDDEN = 0.1
+PARTS = 10
+COVERED = 500
+"""Ends of hidden edges, at most, whose sets are looked at."""
 REMOVED = {
     "half of the attributes": (0.5, 0),
     "all attributes": (1, 0),
@@ -63,51 +74,158 @@ def _mean(runs: list[dict[str, Any]], name: str) -> str:
 
 def links(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
     """What is certain of known nodes and their links."""
-    split = split_edges(graph, Streams(options["random_state"]).numpy("split"))
-    model = GLACE(**options).fit(split.train, validation=split.validation)
-    values = link_values(model.embedding_, split)
-    halves: Any = certainty_scores(model.embedding_, split.test, Streams(0).numpy("halves"))["error_of_halves"]
-    errors = {f"error of the {name.replace('_', ' ')}": value for name, value in halves.items()}
-    ratios = {
-        f"ratio by {what}": halves[f"certain_{what}"] / halves[f"uncertain_{what}"] for what in ("nodes", "answers")
-    }
+    train, hidden = hold_out(graph, HIDDEN, Streams(options["random_state"]).numpy("hidden edges"))
+    model = GLACE(**options).fit(train)
+    pairs, generator = hidden.pairs(), Streams(0).numpy("pairs")
+    by_degree = _by_degree(graph, hidden.edges, generator)
+    logits = model.embedding_.platt_scaling.logits(model.embedding_.dissimilarities_at(pairs))
+    wrong = (logits > 0) != hidden.truth()
+    certain = _of_pairs(model.embedding_, pairs)
     return {
-        "test AUC": values["auc"],
-        **errors,
-        **ratios,
-        "calibration error": values["calibration_error"],
-        "Brier score": values["brier"],
-        **removed(model, split.train),
+        "test AUC": link_values_auc(model.embedding_, hidden),
+        **{f"{name}, non-edges drawn evenly": value for name, value in halves(model.embedding_, hidden).items()},
+        **{
+            f"{name}, non-edges by degree": value
+            for name, value in halves(model.embedding_, HeldOut(hidden.edges, by_degree)).items()
+        },
+        "AUROC of right answers by nodes": _auroc(certain, ~wrong),
+        "AUROC of right answers by logit": _auroc(abs(logits), ~wrong),
+        "risk in any order": float(wrong.mean()),
+        "risk over coverage by nodes": _mean_risk(certain, wrong),
+        "risk over coverage by logit": _mean_risk(abs(logits), wrong),
+        **errors_of_nodes(model.embedding_, graph, hidden, generator),
+        **lists(model.model_, hidden),
+        **coverage(model.model_, hidden, generator),
+        **removed(model, train),
     }
+
+
+def link_values_auc(embedding: Embedding, pairs: HeldOut) -> float:
+    """AUC of the Gaussians."""
+    return link_scores(-embedding.dissimilarities_at(pairs.pairs()), pairs.truth()).auc
+
+
+def halves(embedding: Embedding, pairs: HeldOut) -> dict[str, float]:
+    """1 - AUC, and the share of wrong answers, of the more certain half of the pairs over that of the other half."""
+    found: Any = certainty_scores(embedding, pairs, Streams(0).numpy("halves"))["error_of_halves"]
+    logits = embedding.platt_scaling.logits(embedding.dissimilarities_at(pairs.pairs()))
+    wrong, certain = (logits > 0) != pairs.truth(), _of_pairs(embedding, pairs.pairs())
+    order = np.argsort(-certain, kind="stable")
+    more, less = (float(wrong[part].mean()) for part in np.array_split(order, 2))
+    return {
+        "1 - AUC of certain over uncertain nodes": found["certain_nodes"] / found["uncertain_nodes"],
+        "wrong answers of certain over uncertain nodes": more / less,
+    }
+
+
+def _of_pairs(embedding: Embedding, pairs: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    assert embedding.certainty is not None
+    return embedding.certainty[pairs].mean(axis=1)
+
+
+def _by_degree(graph: Graph, edges: npt.NDArray[np.int64], generator: np.random.Generator) -> npt.NDArray[np.int64]:
+    """As many non-edges as edges, whose ends are drawn by their number of edges."""
+    ends = graph.edges().ravel()
+    drawn = generator.choice(ends, (4 * len(edges), 2))
+    return drawn[(drawn[:, 0] != drawn[:, 1]) & ~graph.has_edges(drawn)][: len(edges)]
+
+
+def _auroc(scores: npt.NDArray[Any], truth: npt.NDArray[np.bool_]) -> float:
+    return link_scores(scores, truth).auc
+
+
+def _mean_risk(certain: npt.NDArray[Any], wrong: npt.NDArray[np.bool_]) -> float:
+    """Mean share of wrong answers among the most certain ones, over all numbers of these."""
+    order = np.argsort(-certain, kind="stable")
+    return float((np.cumsum(wrong[order]) / np.arange(1, len(order) + 1)).mean())
+
+
+def errors_of_nodes(
+    embedding: Embedding, graph: Graph, hidden: HeldOut, generator: np.random.Generator
+) -> dict[str, float]:
+    """Expected and found share of wrong answers about nodes: a hidden edge and a non-edge of each end."""
+    assert embedding.expected_error is not None
+    edges = np.concatenate([hidden.edges, hidden.edges[:, ::-1]])
+    others = np.column_stack([edges[:, 0], generator.integers(graph.num_nodes, size=len(edges))])
+    others = others[(others[:, 0] != others[:, 1]) & ~graph.has_edges(others)]
+    pairs, truth = np.concatenate([edges, others]), np.repeat([True, False], [len(edges), len(others)])
+    logits = embedding.platt_scaling.logits(embedding.dissimilarities_at(pairs))
+    wrong, said = (logits > 0) != truth, embedding.expected_error[pairs[:, 0]]
+    parts = np.array_split(np.argsort(said, kind="stable"), PARTS)
+    gaps = [abs(float(said[part].mean() - wrong[part].mean())) for part in parts]
+    return {
+        "expected error": float(said.mean()),
+        "found error": float(wrong.mean()),
+        "gap by tenths of nodes": float(np.mean(gaps)),
+        "largest gap": max(gaps),
+    }
+
+
+def lists(model: FittedModel, hidden: HeldOut) -> dict[str, float]:
+    """Expected and found number of edges in lists as long as a quarter of the hidden edges, as all, and four times."""
+    assert model.graph is not None
+    missing = len(hidden.edges)
+    fraction = missing / (model.graph.num_edges + missing)
+    proposed = model.links(k=4 * missing, missing_edge_fraction=fraction)
+    pairs = model.embedding.positions_of(list(zip(proposed.source.tolist(), proposed.target.tolist(), strict=True)))
+    keys = {frozenset(pair) for pair in hidden.edges.tolist()}
+    right = np.array([frozenset(pair) in keys for pair in pairs.tolist()])
+    found = {}
+    for name, length in (("M/4", missing // 4), ("M", missing), ("4M", 4 * missing)):
+        found[f"expected edges among {name} links"] = float(proposed.probability[:length].sum())
+        found[f"found edges among {name} links"] = float(right[:length].sum())
+    return found
+
+
+def coverage(model: FittedModel, hidden: HeldOut, generator: np.random.Generator) -> dict[str, float]:
+    """Share of hidden edges that are in the set of their first end, and the sizes of the sets."""
+    ends = np.concatenate([hidden.edges, hidden.edges[:, ::-1]])
+    ends = ends[generator.permutation(len(ends))[:COVERED]]
+    ids, found = model.embedding.ids, {}
+    for wanted in (0.8, 0.9):
+        sets = [set(model.links(ids[source], coverage=wanted).target.tolist()) for source in ends[:, 0].tolist()]
+        held = [ids[target] in each for target, each in zip(ends[:, 1].tolist(), sets, strict=True)]
+        found[f"coverage, {wanted} wanted"] = float(np.mean(held))
+        found[f"nodes in a set of {wanted}"] = float(np.median([len(each) for each in sets]))
+    return found
 
 
 def removed(model: GLACE, graph: Graph) -> dict[str, float]:
     """The share of nodes that are less certain without some of their evidence, of those that have it."""
     ordered, _ = graph.in_id_order()
+    if not ordered.has_attributes or ordered.node_types is not None:
+        return {}
     whole = sp.csr_array(ordered.attributes), ordered.neighborhoods()
-    before, generator = certainty_of(model, *whole, *whole), Streams(0).numpy("removed")
+    before, generator = errors_without(model, ordered, *whole), Streams(0).numpy("removed")
     found = {}
     for what, shares in REMOVED.items():
         less = [thinned(matrix, share, generator) for matrix, share in zip(whole, shares, strict=True)]
         touched = np.any([np.diff(a.indptr) < np.diff(b.indptr) for a, b in zip(less, whole, strict=True)], axis=0)
-        touched &= before > before.min()  # the least certain cannot be less so
-        found[f"less certain without {what}"] = float((certainty_of(model, *whole, *less) < before)[touched].mean())
+        found[f"less certain without {what}"] = float((errors_without(model, ordered, *less) > before)[touched].mean())
     return found
 
 
-def certainty_of(
-    model: GLACE, attributes: sp.csr_array, around: sp.csr_array, own: sp.csr_array, edges: sp.csr_array
-) -> npt.NDArray[Any]:
-    """(n,) of nodes that have these attributes and edges, among neighbours that are as they were."""
-    count = attributes.shape[0]
-    rows = narrowed(sp.csr_array(sp.vstack([attributes, own], dtype=np.float32)))
+def errors_without(model: GLACE, graph: Graph, own: sp.csr_array, edges: sp.csr_array) -> npt.NDArray[Any]:
+    """(n,) expected errors of nodes that have these attributes and edges, among neighbours that are as they were."""
+    count, fitted = graph.num_nodes, model.model_
+    rows = narrowed(sp.csr_array(sp.vstack([sp.csr_array(graph.attributes), own], dtype=np.float32)))
     none = sp.csr_array((count, count), dtype=np.float32)
-    joined = narrowed(sp.csr_array(sp.block_array([[around, none], [edges, none]]), dtype=np.float32))
+    joined = narrowed(sp.csr_array(sp.block_array([[graph.neighborhoods(), none], [edges, none]]), dtype=np.float32))
     joined.sort_indices()
-    nodes, _ = embed_all(model.model_.network, model.model_.network.inputs([rows], joined), np.empty)
-    known = evidence(np.diff(own.indptr), np.diff(edges.indptr))
-    assert model.model_.certainty_model is not None
-    return model.model_.certainty_model.certainty(nodes[count:], lambda part: known[part])
+    nodes, context = embed_all(fitted.network, fitted.network.inputs([rows], joined), np.empty)
+    ids, center = NodeIds.numbered(2 * count), fitted.certainty_model.center
+    both = replace(
+        fitted.embedding, ids=ids, mean=nodes.mean, variance=nodes.variance, context=context, expected_error=None,
+        certainty=None,
+    )  # fmt: skip
+    doubled = replace(
+        graph, ids=ids, adjacency=joined, node_attributes=NodeAttributes((NodeType("", 2 * count, rows),)), labels=None
+    )
+    first = np.arange(count)
+    original = NodeFeatures(both.take(first), graph, center)
+    features = NodeFeatures(both, doubled, center)
+    vars(features).update(_reference=original._reference, _usual_loss=original._usual_loss)
+    return fitted.certainty_model.of_features(features.of(count + first))
 
 
 def thinned(matrix: sp.csr_array, share: float, generator: np.random.Generator) -> sp.csr_array:

@@ -26,9 +26,9 @@ from glace.graph.split import HeldOut
 from glace.ids import NodeId
 from glace.model.network import AnyEncoder
 from glace.options import Limits, limits_of
-from glace.queries.certainty import Novelty
 from glace.queries.clusters import Clusters
 from glace.queries.links import Links
+from glace.queries.novelty import Novelty
 from glace.queries.pair_scores import PairScores
 from glace.training.train import resolve_config, train
 from glace.training.update import update

@@ -258,7 +258,8 @@ def test_certainty(tmp_path):
     certainty.main(dataset=["planted"], steps=20, scale=0, results=tmp_path)
     (found,) = records(tmp_path, "certainty")
     assert found["less certain without all attributes"] > 0.9
-    assert 0 <= found["error of the certain answers"] <= 1
+    assert 0 <= found["gap by tenths of nodes"] <= 1
+    assert found["coverage, 0.9 wanted"] > 0.7
     assert 0 <= found["random attributes above 95 % of hidden nodes"] <= 1
 
 

@@ -351,12 +351,7 @@ def no_work(monkeypatch):
     def too_early(*_, **__):
         pytest.fail("work began before the outputs were checked")
 
-    for reader in (
-        "fitted.model.load",
-        "fitted.model.load_embedding",
-        "fitted.model.load_with_graph",
-        "io.read.read_tables",
-    ):
+    for reader in ("fitted.model.load", "fitted.model.load_embedding", "fitted.model.load_any", "io.read.read_tables"):
         monkeypatch.setattr(f"glace.{reader}", too_early)
     monkeypatch.setattr("glace.datasets.load", too_early)
 
@@ -655,7 +650,7 @@ def break_down(*_, **__):
     raise RuntimeError("first line\nsecond line")
 
 
-@pytest.mark.parametrize("place", ["glace.fitted.model.load_with_graph", "glace.storage.files.check_writable"])
+@pytest.mark.parametrize("place", ["glace.fitted.model.load_any", "glace.storage.files.check_writable"])
 def test_a_fault_of_our_own(refused, monkeypatch, place):
     monkeypatch.delenv("GLACE_DEBUG", raising=False)
     monkeypatch.setattr(place, break_down)
@@ -665,7 +660,7 @@ def test_a_fault_of_our_own(refused, monkeypatch, place):
 
 def test_a_fault_is_raised_for_those_who_look_for_it(folder, monkeypatch):
     monkeypatch.setenv("GLACE_DEBUG", "1")
-    monkeypatch.setattr("glace.fitted.model.load_with_graph", break_down)
+    monkeypatch.setattr("glace.fitted.model.load_any", break_down)
     with pytest.raises(RuntimeError, match="first line"):
         run(["export", "people.glace", "-o", "out.csv"])
 

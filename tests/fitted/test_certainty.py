@@ -10,7 +10,7 @@ import glace
 from glace.errors import FormatError, InputError
 from glace.experiments.splits import hide_nodes
 from glace.io.folder import read_folder, write_folder
-from glace.queries.certainty import NoveltyModel
+from glace.queries.novelty import NoveltyModel
 from glace.rng import Streams
 
 SETTLED: dict[str, Any] = {

@@ -121,7 +121,7 @@ def test_weights_that_are_not_finite_are_refused(tiny, tmp_path):
 
 def test_another_version_and_another_kind_are_named(tmp_path):
     container.write(tmp_path / "new", KIND, 99, {}, {})
-    with pytest.raises(FormatError, match="has format version 99, but this glace reads version 6"):
+    with pytest.raises(FormatError, match="has format version 99, but this glace reads version 7"):
         load(tmp_path / "new")
     container.write(tmp_path / "other", "glace-checkpoint", 1, {}, {})
     with pytest.raises(FormatError, match="is not a glace-model file but a glace-checkpoint file"):
@@ -196,7 +196,7 @@ def test_metadata_is_readable_by_any_safetensors_reader(tiny):
     with safe_open(tiny, framework="numpy") as opened:
         content = json.loads(opened.metadata()["glace"])
     assert content["kind"] == "glace-model"
-    assert content["format_version"] == VERSION == 6
+    assert content["format_version"] == VERSION == 7
     assert content["options"]["hidden"] == 2
 
 

@@ -46,6 +46,7 @@ def sample_of(source, truth, features=None, weight=None, recall=1.0):
         np.arange(rows) % 2,
         recall,
         np.array([0, 0, 1], bool),
+        np.empty(0),
     )
 
 

@@ -8,18 +8,10 @@ import scipy.sparse as sp
 
 from glace.errors import FormatError
 from glace.gaussian.dissimilarity import Gaussian
-from glace.queries.certainty import (
-    HIGH,
-    NOVELTY_SAMPLE,
-    STEPS,
-    UNSEEN,
-    CertaintyModel,
-    Novelty,
-    NoveltyModel,
-    reference_rows,
-)
+from glace.queries.certainty import STEPS, Center
+from glace.queries.novelty import HIGH, SAMPLE, UNSEEN, Novelty, NoveltyModel, reference_rows
 
-CERTAINTY = CertaintyModel(np.zeros(2), np.ones(2), np.zeros(STEPS + 1))
+CENTER = Center(np.zeros(2), np.ones(2))
 
 
 def sparse(rows):
@@ -39,12 +31,12 @@ def model():
     angles = np.linspace(0, 6, 100)
     means = 3 * np.column_stack([np.cos(angles), np.sin(angles)])
     return NoveltyModel.fit(
-        sparse(rows), True, sparse(rows), at(*(means * np.linspace(0.9, 1.1, 100)[:, None])), CERTAINTY
+        sparse(rows), True, sparse(rows), at(*(means * np.linspace(0.9, 1.1, 100)[:, None])), CENTER
     )
 
 
 def ranks(model, rows, means):
-    return model.novelty(sparse(rows), sparse(rows), at(*means), CERTAINTY)
+    return model.novelty(sparse(rows), sparse(rows), at(*means), CENTER)
 
 
 def test_counts_and_statistics(model):
@@ -84,11 +76,11 @@ def test_dense_attributes_are_novel_by_their_squares():
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(300, 5)).astype(np.float32)
     means = at(*generator.normal(size=(300, 2)))
-    model = NoveltyModel.fit(rows, False, rows, means, CERTAINTY)
+    model = NoveltyModel.fit(rows, False, rows, means, CENTER)
     assert model.column_counts is None
     assert model.center[0] == pytest.approx((rows.astype(float) ** 2).mean(), rel=1e-5)
     new = np.array([[9] * 5, [0.5] * 5], np.float32)
-    found = model.novelty(new, new, at([1, 1], [1, 1]), CERTAINTY)
+    found = model.novelty(new, new, at([1, 1], [1, 1]), CENTER)
     assert found.rank[0] > HIGH > found.rank[1]
     assert found.unseen.tolist() == [0, 0]
 
@@ -97,7 +89,7 @@ def test_counts_do_not_depend_on_the_storage(model):
     rows = np.zeros((100, 4), np.float32)
     rows[:, 0], rows[::2, 1], rows[7, 2] = 1, 1, 1
     means = at(*np.random.default_rng(0).normal(size=(100, 2)))
-    stored = [NoveltyModel.fit(each, True, each, means, CERTAINTY) for each in (rows, sparse(rows))]
+    stored = [NoveltyModel.fit(each, True, each, means, CENTER) for each in (rows, sparse(rows))]
     for name in ("column_counts", "center", "deviation", "quantiles"):
         np.testing.assert_array_equal(getattr(stored[0], name), getattr(stored[1], name))
     whole = np.arange(1, 50_001, dtype=np.float32).reshape(2500, 20)
@@ -108,7 +100,7 @@ def test_counts_do_not_depend_on_the_storage(model):
 
 def test_equal_nodes_have_a_deviation_of_one():
     rows = sparse([[1, 0]] * 5)
-    model = NoveltyModel.fit(rows, True, rows, at(*[[1, 1]] * 5), CERTAINTY)
+    model = NoveltyModel.fit(rows, True, rows, at(*[[1, 1]] * 5), CENTER)
     assert model.deviation.tolist() == [1, 1]
 
 
@@ -116,8 +108,8 @@ def test_reference_rows_drop_half_of_the_entries():
     rows = sparse(np.arange(1, 50_001).reshape(2500, 20))
     found = reference_rows(rows, True, np.random.default_rng(1))
     assert isinstance(found, sp.csr_array)
-    assert found.shape == (NOVELTY_SAMPLE, 20)
-    assert found.nnz == pytest.approx(NOVELTY_SAMPLE * 20 / 2, rel=0.05)
+    assert found.shape == (SAMPLE, 20)
+    assert found.nnz == pytest.approx(SAMPLE * 20 / 2, rel=0.05)
     assert np.all(np.diff(found.max(axis=1).toarray().ravel()) > 0), "in the order of the nodes"
     dense = np.arange(12, dtype=np.float32).reshape(4, 3)
     np.testing.assert_array_equal(reference_rows(dense, False, np.random.default_rng(1)), dense)

@@ -10,9 +10,8 @@ from glace.cli.screen import Screen, check_outputs, in_words, training_listener,
 from glace.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from glace.estimators import GLACE
+    from glace.fitted.model import FittedModel
     from glace.gaussian.embedding import Embedding
     from glace.graph.graph import Graph
     from glace.graph.split import HeldOut
@@ -52,7 +51,7 @@ def demo(
     screen.table(["held-out edges predicted by", "AUC", "AP"], rows)
     links = _show_links(model, held_out, screen)
     _show_neighbors(model.embedding_, screen)
-    _show_certainty(model.embedding_, graph, screen)
+    _show_certainty(model.model_, screen)
     _show_invented(model, screen)
     _write(model, graph, files, random_state, screen)
     values = {"auc": ours.auc, "ap": ours.ap, "attributes_auc": raw.auc, "attributes_ap": raw.ap}
@@ -81,19 +80,22 @@ def _show_neighbors(embedding: "Embedding", screen: Screen) -> None:
     screen.say()
 
 
-def _show_certainty(embedding: "Embedding", graph: "Graph", screen: Screen) -> None:
+def _show_certainty(model: "FittedModel", screen: Screen) -> None:
+    """Show the nodes that the model knows best and least, with their expected errors and what speaks against them."""
     import numpy as np
 
-    assert embedding.certainty is not None
-    order = np.argsort(embedding.certainty, kind="stable")
-    degrees = np.diff(graph.adjacency.indptr)
-
-    def named(nodes: "npt.NDArray[np.int64]") -> str:
-        edges = ["1 edge" if degrees[node] == 1 else f"{degrees[node]} edges" for node in nodes]
-        return ", ".join(f"{embedding.ids[node]} ({count})" for node, count in zip(nodes, edges, strict=True))
-
-    screen.say(f"highest certainty:  {named(order[::-1][:4])}")
-    screen.say(f"lowest certainty:   {named(order[:4])}")
+    errors, graph = model.embedding.expected_error, model.graph
+    assert errors is not None
+    assert graph is not None
+    order, edges = np.argsort(errors, kind="stable"), np.diff(graph.adjacency.indptr)
+    doubts = model.doubts([model.embedding.ids[node] for node in order[-3:].tolist()])
+    best = [f"{model.embedding.ids[node]} ({100 * errors[node]:.1f} %, {edges[node]} edges)" for node in order[:3]]
+    worst = [
+        f"{model.embedding.ids[node]} ({100 * errors[node]:.0f} %: {doubt})"
+        for node, doubt in zip(order[-3:].tolist(), doubts, strict=True)
+    ]
+    screen.say(f"fewest wrong answers expected:  {', '.join(best)}")
+    screen.say(f"most wrong answers expected:    {', '.join(worst[::-1])}")
     screen.say()
 
 

@@ -167,12 +167,13 @@ def _novel(count: int, nodes: int, first: "NodeId", about_first: str = "") -> st
 
 def export(model: AnyEmbedding, output: EmbeddingOutput, quiet: Quiet = False) -> None:
     """Write the Gaussians of all nodes: id, type if there are types, mean, variance."""
-    from glace.fitted.model import load_with_graph
+    from glace.fitted.model import load_any
     from glace.gaussian.embedding_file import check_ending, write_embedding
 
     check_outputs(output, inputs=[model])
     check_ending(output)
-    embedding, graph = load_with_graph(model)
+    embedding, fitted = load_any(model)
+    graph = None if fitted is None else fitted.graph
     types = None if graph is None or graph.node_types is None else graph.node_types.array()
     write_embedding(embedding, output, types)
     Screen(quiet).wrote(output, repr(embedding))

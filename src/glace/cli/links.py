@@ -51,7 +51,7 @@ def links(
             "of K; the probability holds on average over all missing edges, not for each node."
         ),
     ] = None,
-    why: Annotated[bool, Option("--why", help="Say what speaks for each edge.")] = False,
+    why: Annotated[bool, Option("--why", help="Say what speaks for each edge, and what makes it uncertain.")] = False,
     graph: Annotated[
         Path | None, Option(help="The graph folder of a model whose edges are too large to keep, if it has moved.")
     ] = None,
@@ -94,7 +94,9 @@ def links(
         )
     if new is None:
         screen.say(_worth(found, fitted, missing_edge_fraction))
-    screen.pairs(found.to_arrow(), output, "edges", ("source", "target", "probability", "why") if why else None)
+    screen.pairs(
+        found.to_arrow(), output, "edges", ("source", "target", "probability", "why", "doubt") if why else None
+    )
     if new is not None:
         _say_about_new_nodes(new, screen)
     assumed = fitted.missing_edge_fraction if missing_edge_fraction is None else missing_edge_fraction

@@ -1,5 +1,6 @@
 """`glace neighbors`: the nodes most similar to a node, or to new nodes."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from glace.gaussian.embedding import Embedding
 
 
-SHOWN = ("query", "id", "label", "type", "dissimilarity", "novel", "known")
+SHOWN = ("query", "id", "label", "type", "dissimilarity", "certainty", "novel", "known", "doubt")
 """Columns on the screen, where space is short; the record has all."""
 
 
@@ -29,6 +30,8 @@ def neighbors(
     exclude_known: Annotated[bool, Option("--exclude-known", help="Leave out nodes that NODE has an edge to.")] = False,
     label: Annotated[str | None, Option(help="Only nodes with this label.")] = None,
     node_type: Annotated[str | None, Option(help="Only nodes of this type.")] = None,
+    min_certainty: Annotated[float, Option(help="Only nodes of at least this certainty, 0 to 1.")] = 0.0,
+    why: Annotated[bool, Option("--why", help="Say what makes answers about a node uncertain.")] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -36,17 +39,26 @@ def neighbors(
 
     Two nodes that are alike need not have an edge: `glace links` finds the edges that are missing.
     """
-    from glace.fitted.model import load_with_graph
+    from glace.fitted.model import load_any
     from glace.queries.neighbors import neighbors
 
     if (node is None) == (of is None):
         raise InputError("give either the id of a node, or --of FILE with new nodes")
     check_outputs(json, inputs=[model, of])
-    embedding, graph = load_with_graph(model)
+    embedding, fitted = load_any(model)
+    if why and fitted is None:
+        raise InputError(f"needs a model file, and {model} is an embedding without its model", option="why")
     new = None if of is None else new_nodes(embedding, model, of)
     nodes = embedding.ids.parse(str(node)) if new is None else new
-    found = neighbors(
-        embedding, graph, nodes, k, measure=measure, exclude_known=exclude_known, label=label, node_type=node_type
+    ask = partial(neighbors, embedding, None) if fitted is None else partial(fitted.neighbors, why=why)
+    found = ask(
+        nodes,
+        k,
+        measure=measure,
+        exclude_known=exclude_known,
+        label=label,
+        node_type=node_type,
+        min_certainty=min_certainty,
     )
     columns = [name for name in found.columns() if name in SHOWN and (name != "query" or of is not None)]
     rows = [[str(row[name]) if name in ("query", "id") else row[name] for name in columns] for row in found.rows()]

@@ -22,8 +22,6 @@ from glace.errors import InputError
 
 if TYPE_CHECKING:
     from glace.features.layout import TableLayout
-    from glace.fitted.model import FittedModel
-    from glace.gaussian.embedding import Embedding
     from glace.gaussian.search import Positions
     from glace.ids import NodeIds
 
@@ -33,6 +31,7 @@ def score(
     nodes: Annotated[list[str] | None, Argument(metavar="SOURCE TARGET", help="One pair of ids.")] = None,
     pairs: Annotated[Path | None, Option(help="Table of pairs: source, target.")] = None,
     missing_edge_fraction: MissingEdgeFraction = None,
+    why: Annotated[bool, Option("--why", help="Say what makes answers about the nodes uncertain.")] = False,
     output: TableOutput = None,
     source_column: SourceColumn = None,
     target_column: TargetColumn = None,
@@ -49,11 +48,12 @@ def score(
     """
     from glace.cli.links import missing_edges_line
     from glace.features.layout import TableLayout
+    from glace.fitted.model import load_any
     from glace.queries.pair_scores import pair_scores_at
 
     check_outputs(output, json, inputs=[model, pairs])
     check_ending(output, ".csv", ".parquet")
-    embedding, fitted = _load(model)
+    embedding, fitted = load_any(model)
     layout = TableLayout(source_column, target_column, separator=separator, encoding=encoding, header=header)
     positions, screen = _pairs(embedding.ids, nodes or [], pairs, layout), Screen(quiet)
     if fitted is None:
@@ -62,23 +62,15 @@ def score(
                 f"needs a model file, as {model} is an embedding without its model and gives no probabilities",
                 option="missing_edge_fraction",
             )
+        if why:
+            raise InputError(f"needs a model file, and {model} is an embedding without its model", option="why")
         found = pair_scores_at(embedding, positions)
     else:
-        found = fitted.score_positions(positions, missing_edge_fraction=missing_edge_fraction)
+        found = fitted.score_positions(positions, missing_edge_fraction=missing_edge_fraction, why=why)
     screen.pairs(found.to_arrow(), output, "pairs")
     if fitted is not None and found.probability is not None:
         screen.say(missing_edges_line(fitted, missing_edge_fraction))
     write_record(json, "score", {"pairs": found.rows()}, model=str(model))
-
-
-def _load(path: Path) -> "tuple[Embedding, FittedModel | None]":
-    from glace.fitted.model import load, load_embedding
-    from glace.gaussian.embedding_file import READABLE
-
-    if path.suffix in (*READABLE, ".csv"):
-        return load_embedding(path), None
-    fitted = load(path)
-    return fitted.embedding, fitted
 
 
 def _pairs(ids: "NodeIds", nodes: list[str], file: Path | None, layout: "TableLayout") -> "Positions":

@@ -22,14 +22,14 @@ from glace.gaussian.dissimilarity import Gaussian
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.embedding_file import READABLE, from_matrices, platt_scaling_from, read_embedding, write_embedding
 from glace.gaussian.search import Positions
-from glace.gaussian.tables import Neighbors
+from glace.gaussian.tables import Column, Neighbors
 from glace.graph import codec
 from glace.graph.graph import Graph, GraphFolder, NodeType
 from glace.graph.split import HeldOut
 from glace.ids import NodeId, NodeIds
 from glace.kernels.compile import kernel_threads
 from glace.metrics import Calibration
-from glace.queries.certainty import CertaintyModel
+from glace.queries.certainty import CertaintyModel, NodeFeatures
 from glace.queries.clusters import Clusters, clusters
 from glace.queries.link_model import LinkModel, missing_edges
 from glace.queries.links import LinkOptions, Links, links
@@ -295,6 +295,8 @@ class FittedModel:
         exclude_known: bool = False,
         label: str | None = None,
         node_type: str | None = None,
+        min_certainty: float = 0.0,
+        why: bool = False,
     ) -> Neighbors:
         """Find the nodes that are most like a node: those of the smallest dissimilarity, by exact search.
 
@@ -314,13 +316,17 @@ class FittedModel:
             Return only nodes with this label.
         node_type : str, optional
             Return only nodes of this type.
+        min_certainty : float
+            Return only nodes of at least this certainty, 0 to 1.
+        why : bool
+            Add a column that says what makes answers about a node uncertain.
 
         Returns
         -------
         Neighbors
             Columns such as `id` and `dissimilarity`, nearest first; `to_pandas()` makes a data frame.
         """
-        return neighbors(
+        found = neighbors(
             self.embedding,
             self.graph,
             node,
@@ -329,7 +335,38 @@ class FittedModel:
             exclude_known=exclude_known,
             label=label,
             node_type=node_type,
+            min_certainty=min_certainty,
         )
+        return replace(found, doubt=np.array(self._doubts(found.position), dtype=object)) if why else found
+
+    def doubts(self, nodes: Sequence[NodeId]) -> list[str]:
+        """Say what makes answers about nodes uncertain.
+
+        Parameters
+        ----------
+        nodes : sequence of ids
+            Known nodes.
+
+        Returns
+        -------
+        list of str
+            For each node what is worse than for most, such as "1 edge; its own edges are hard to predict", or "".
+        """
+        return self._doubts(self.embedding.ids.positions(list(nodes)))
+
+    def _doubts(self, positions: Positions) -> list[str]:
+        if self.graph is None or not len(positions):
+            return [""] * len(positions)
+        features = NodeFeatures(self.embedding, self.graph, self.certainty_model.center)
+        nodes, where = np.unique(positions, return_inverse=True)
+        found = self.certainty_model.doubts(features, nodes)
+        return [found[each] for each in where.tolist()]
+
+    def _pair_doubts(self, source: Column, target: Column) -> Column:
+        """Return the doubts about both ends of pairs of ids, as "name: doubt | name: doubt"."""
+        ends = [zip(ids, self.doubts(ids), strict=True) for ids in (source.tolist(), target.tolist())]
+        named = [[f"{node}: {doubt}" if doubt else "" for node, doubt in end] for end in ends]
+        return np.array([" | ".join(filter(None, pair)) for pair in zip(*named, strict=True)], dtype=object)
 
     def score_pairs(
         self,
@@ -337,6 +374,7 @@ class FittedModel:
         new: NewAttributes | Embedding | None = None,
         *,
         missing_edge_fraction: float | None = None,
+        why: bool = False,
     ) -> PairScores:
         """Compute the dissimilarity and the probability of an edge for pairs of nodes, known or new.
 
@@ -349,6 +387,8 @@ class FittedModel:
             `transform` returned. Rows without ids are called 0, 1, ...
         missing_edge_fraction : float, optional
             As for `links`.
+        why : bool
+            Add a column that says what makes answers about the two nodes uncertain; only without new nodes.
 
         Returns
         -------
@@ -357,13 +397,18 @@ class FittedModel:
             edge, it is computed as if it had not.
         """
         if new is None:
-            return self.score_positions(self.embedding.positions_of(pairs), missing_edge_fraction=missing_edge_fraction)
+            positions = self.embedding.positions_of(pairs)
+            return self.score_positions(positions, missing_edge_fraction=missing_edge_fraction, why=why)
+        if why:
+            raise InputError("does not apply to new nodes, which have no edges; leave it out", option="why")
         added = new if isinstance(new, Embedding) else self.transform(new)
         with kernel_threads(self.config.run.n_jobs):
             fraction = self._missing_edge_fraction(missing_edge_fraction)
             return new_pair_scores(self.embedding, added, pairs, self.graph, self.link_model, fraction)
 
-    def score_positions(self, pairs: Positions, *, missing_edge_fraction: float | None = None) -> PairScores:
+    def score_positions(
+        self, pairs: Positions, *, missing_edge_fraction: float | None = None, why: bool = False
+    ) -> PairScores:
         """Do the same as `score_pairs` for pairs (P, 2) of positions instead of ids.
 
         Parameters
@@ -372,6 +417,8 @@ class FittedModel:
             Positions of source and target.
         missing_edge_fraction : float, optional
             As for `links`.
+        why : bool
+            As for `score_pairs`.
 
         Returns
         -------
@@ -380,7 +427,8 @@ class FittedModel:
         """
         with kernel_threads(self.config.run.n_jobs):
             fraction = self._missing_edge_fraction(missing_edge_fraction)
-            return pair_scores_at(self.embedding, pairs, self.graph, self.link_model, fraction)
+            found = pair_scores_at(self.embedding, pairs, self.graph, self.link_model, fraction)
+        return replace(found, doubt=self._pair_doubts(found.source, found.target)) if why else found
 
     def links(
         self,
@@ -425,7 +473,7 @@ class FittedModel:
             With `node`, return as many candidates as hold the other end of a missing edge with this probability, in
             place of k. It is the probability for a random missing edge of the whole graph, not for each node.
         why : bool
-            Add a column that says what speaks for each edge.
+            Add columns that say what speaks for each edge, and what makes answers about its ends uncertain.
         known : Graph, optional
             The existing edges, for a model that does not keep them; its nodes must be the model's, in the same order.
         approximate : bool
@@ -470,7 +518,10 @@ class FittedModel:
         options = LinkOptions(fraction, why, approximate, expected_precision, coverage)
         graph = self.graph if known is None else known
         with kernel_threads(self.config.run.n_jobs):
-            return links(self.embedding, graph, model, options, node, k, node_type, progress)
+            found = links(self.embedding, graph, model, options, node, k, node_type, progress)
+        if not why:
+            return found
+        return replace(found, doubt=self._pair_doubts(found.source, found.target))
 
     def clusters(self, k: int | None = None, *, graph: Graph | None = None) -> Clusters:
         """Group the nodes by k-means of their Gaussians, and name each group by what distinguishes it.
@@ -594,17 +645,17 @@ def load_embedding(path: str | Path) -> Embedding:
     --------
     See `write_embedding`.
     """
-    return load_with_graph(path)[0]
+    return load_any(path)[0]
 
 
-def load_with_graph(path: str | Path) -> tuple[Embedding, Graph | None]:
-    """Read an embedding, or the embedding and the graph of a model file; a model may keep no graph."""
+def load_any(path: str | Path) -> tuple[Embedding, FittedModel | None]:
+    """Read an embedding, or a model with its embedding."""
     if Path(path).suffix == ".csv":
         raise InputError(f"{path}: a .csv export is for other programs and cannot be read back; use .parquet")
     if Path(path).suffix in READABLE:
         return read_embedding(path), None
     fitted = load(path)
-    return fitted.embedding, fitted.graph
+    return fitted.embedding, fitted
 
 
 def check_model_name(path: str | Path) -> None:

@@ -140,7 +140,7 @@ class Embedding:
             raise InputError(f"must be an array of {len(self.ids):,} booleans, one per node", option="novel")
         for name, shares in self.shares().items():
             if shares.shape != (len(self.ids),):
-                raise InputError(f"{len(self.ids):,} ids need as many numbers, not the shape {shares.shape}", option=name)
+                raise InputError(f"must be {len(self.ids):,} numbers, not of the shape {shares.shape}", option=name)
             if not all(((part >= 0) & (part <= 1)).all() for part in row_blocks(shares)):
                 raise InputError("must be from 0 to 1", option=name)
 
@@ -562,7 +562,8 @@ class Embedding:
         Returns
         -------
         pyarrow.Table
-            Columns id, type, expected_error, certainty, novel, mean, variance, context_mean, context_variance, as far as they exist.
+            Columns id, type, expected_error, certainty, novel, mean, variance, context_mean, context_variance, as far
+            as they exist.
             A row of a matrix is a list of fixed size. The metadata holds the dissimilarity and the calibration.
         """
         columns = {"id": self.ids.array} | ({} if types is None else {"type": types})
@@ -577,8 +578,8 @@ class Embedding:
         Returns
         -------
         pandas.DataFrame
-            One row per node, indexed by id, with the columns expected_error, certainty, novel, mean_0, mean_1, ..., variance_0, ...,
-            as far as they exist.
+            One row per node, indexed by id, with the columns expected_error, certainty, novel, mean_0, mean_1, ...,
+            variance_0, ..., as far as they exist.
         """
         return self.flat_table(slice(None)).to_pandas().set_index("id")
 
@@ -595,7 +596,8 @@ class Embedding:
         Returns
         -------
         pyarrow.Table
-            Columns id, type, expected_error, certainty, novel, mean_0, mean_1, ..., variance_0, ..., as far as they exist.
+            Columns id, type, expected_error, certainty, novel, mean_0, mean_1, ..., variance_0, ..., as far as they
+            exist.
         """
         columns = {"id": self.ids.array[rows]} | ({} if types is None else {"type": types[rows]})
         columns |= {name: pa.array(column[rows]) for name, column in self._per_node().items()}
@@ -607,7 +609,7 @@ class Embedding:
 def stacked(first: Embedding, second: Embedding, ids: NodeIds | None = None) -> Embedding:
     """The nodes of two embeddings of one model as one embedding, with these ids; by default with their own.
 
-    A node that is not marked as novel counts as not novel; certainties are kept if both have them.
+    A node that is not marked as novel counts as not novel; expected errors and certainties are kept if both have them.
     """
     first.check_same_model(second)
     own = concatenated([first.gaussian, second.gaussian], axis=0)
@@ -615,15 +617,17 @@ def stacked(first: Embedding, second: Embedding, ids: NodeIds | None = None) -> 
     if first.context is not None and second.context is not None:
         context = concatenated([first.context, second.context], axis=0)
     novel = [np.zeros(len(each), np.bool_) if each.novel is None else each.novel for each in (first, second)]
-    certain = first.certainty, second.certainty
+    one, other = first.shares(), second.shares()
+    joined = {name: np.concatenate([one[name], other[name]]) for name in SHARES if name in one and name in other}
     return replace(
         first,
         ids=NodeIds(pa.concat_arrays([first.ids.array, second.ids.array])) if ids is None else ids,
         mean=own.mean,
         variance=own.variance,
         context=context,
-        certainty=None if certain[0] is None or certain[1] is None else np.concatenate([certain[0], certain[1]]),
         novel=np.concatenate(novel),
+        expected_error=joined.get("expected_error"),
+        certainty=joined.get("certainty"),
     )
 
 

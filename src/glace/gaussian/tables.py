@@ -105,6 +105,8 @@ class Neighbors(Table):
         For new nodes, whether the query is unlike the training graph: its answers then say nothing about it.
     known : ndarray of bool, optional
         Whether the graph has the edge from the query to the answer.
+    doubt : ndarray of str, optional
+        What makes answers about the answer uncertain, in words.
     position : ndarray of int
         Row of the answer in the embedding; not a column of the output.
     """
@@ -120,4 +122,5 @@ class Neighbors(Table):
     certainty: npt.NDArray[np.float32] | None = None
     novel: npt.NDArray[np.bool_] | None = None
     known: npt.NDArray[np.bool_] | None = None
+    doubt: Column | None = None
     position: npt.NDArray[np.int64]

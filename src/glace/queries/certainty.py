@@ -4,7 +4,7 @@ The expected error of a node is the probability that the answer about a pair of 
 chance, is on the wrong side of one half. It is a logistic function of what is known about the node: how many edges and
 attributes it has, how well its own edges and pairs with random nodes are told apart, and how far its mean is from the
 center of all nodes, where an encoder puts nodes that it knows nothing about. A node without edges, such as a new one,
-has a function of its own, of its attributes and its distance from the center.
+has losses that are not known, which count as the largest, and an intercept of its own.
 
 The weights are fitted to the validation pairs, with Gaussians and a graph that do not know the validation edges. They
 are drawn to the mean weights of other graphs, which decide where there are few validation pairs, and keep their signs:
@@ -24,7 +24,7 @@ from glace.errors import FormatError
 from glace.gaussian.dissimilarity import Gaussian, Roles, roles, wide
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
-from glace.graph.split import HeldOut, node_classes, of_same_class, sample_non_edges
+from glace.graph.split import HeldOut, node_classes, of_same_class
 from glace.sparse import nonzeros_per_row
 from glace.storage.container import Arrays
 
@@ -42,8 +42,10 @@ BY_DEGREE = 0.25
 """Share of the non-edges whose ends are drawn by degree. With even ones alone, it is learned that edges have busy ends:
 the ratio of the two halves is then 0.56 instead of 0.46 on DBLP if it is measured with non-edges drawn by degree."""
 LEAST_SLOPE = 0.25
-LARGEST = 4.0
-"""Standardized features are clipped here."""
+LARGEST = 2.0
+"""Standardized features are clipped here, so that no single one of them makes a node certain. With 4, nodes of one
+edge, far from the center, are the most certain ones of DBLP and Pubmed; the two halves differ as much."""
+LARGEST_OFFSET = 6.0
 MOST_EDGES = 5000
 """Validation edges that the weights are fitted to, at most."""
 DRAWS = 5
@@ -65,8 +67,6 @@ Positions = npt.NDArray[np.int64]
 Truth = npt.NDArray[np.bool_]
 Allocator = Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[np.float32]]
 """Allocates an array of the given shape and dtype: `np.empty`, or one on disk."""
-EmbedNew = Callable[[Positions], Embedding | None]
-"""Embeds nodes of the graph from their attributes alone; None if some have no attributes."""
 
 
 def share_below(values: Numbers, quantiles: Numbers) -> Numbers:
@@ -157,7 +157,9 @@ class NodeFeatures:
 
     def _roles(self, nodes: Positions) -> Roles:
         context = self.embedding.context
-        return roles(self.embedding.measure, self.embedding.gaussian[nodes], None if context is None else context[nodes])
+        return roles(
+            self.embedding.measure, self.embedding.gaussian[nodes], None if context is None else context[nodes]
+        )
 
 
 class ErrorModel(NamedTuple):
@@ -210,21 +212,27 @@ class CertaintyModel:
         known, new = self.known.probabilities(features), self.new.probabilities(features[:, NEW])
         return np.where(features[:, EDGES] > 0, known, new)
 
-    def expected_errors_of_new(
-        self, nodes: Gaussian, attributes: npt.NDArray[np.integer]
-    ) -> npt.NDArray[np.float32]:
+    def expected_errors_of_new(self, nodes: Gaussian, attributes: npt.NDArray[np.integer]) -> npt.NDArray[np.float32]:
         """Return (n,) the expected errors of new nodes with these numbers of attributes."""
         features = np.column_stack([np.log1p(attributes), self.center.distance(nodes)])
         return self.new.probabilities(features).astype(np.float32)
 
-    def certainty(
-        self, errors: npt.NDArray[np.floating], allocate: Allocator = np.empty
-    ) -> npt.NDArray[np.float32]:
+    def certainty(self, errors: npt.NDArray[np.floating], allocate: Allocator = np.empty) -> npt.NDArray[np.float32]:
         """Return (n,) the share of training nodes with a larger expected error, in an array from `allocate`."""
         ranks = allocate(errors.shape, np.float32)
         for rows in blocks(len(errors), ROWS):
             ranks[rows] = share_below(-np.asarray(errors[rows], np.float64), -self.quantiles[::-1])
         return ranks
+
+    def doubts(self, features: NodeFeatures, nodes: Positions) -> list[str]:
+        """Return in words what makes answers about some nodes uncertain: what is worse than for most nodes, or ""."""
+        values = features.of(nodes)
+        worse = self.known.standardized(values) * np.sign(TYPICAL) > 1
+        worse[:, ATTRIBUTES] &= features.graph.has_attributes
+        edges = np.rint(np.expm1(values[:, EDGES])).astype(np.int64)
+        worse[edges == 0, EDGES], worse[edges == 0, OWN_LOSS] = True, False
+        counts = np.column_stack([edges, np.rint(np.expm1(values[:, ATTRIBUTES])).astype(np.int64)])
+        return ["; ".join(_doubts(*row)) for row in zip(worse.tolist(), counts.tolist(), strict=True)]
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for the model file."""
@@ -249,22 +257,37 @@ class CertaintyModel:
         return cls(center, known, new, arrays["quantiles"])
 
 
+def _doubts(worse: list[bool], counts: list[int]) -> list[str]:
+    """Return the doubts about a node with these numbers of edges and attributes; `worse` is by feature."""
+    texts = (
+        counted(counts[0], "edge"),
+        counted(counts[1], "attribute"),
+        "its own edges are hard to predict",
+        "it is near many nodes",
+        "little sets it apart from the average node",
+    )
+    return [text for text, is_worse in zip(texts, worse, strict=True) if is_worse]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun: no edges, 1 edge, 2 edges."""
+    return f"1 {noun}" if number == 1 else f"{f'{number:,}' if number else 'no'} {noun}s"
+
+
 def quantiles_of(errors: npt.NDArray[np.float32]) -> Numbers:
     """Return the quantiles (STEPS + 1,) of the expected errors of the training nodes."""
     sample = np.asarray(errors[evenly_spaced(len(errors), SAMPLE)], np.float64)
     return np.quantile(sample, np.linspace(0, 1, STEPS + 1))
 
 
-def training_pairs(graph: Graph, generator: np.random.Generator) -> HeldOut:
-    """Return some edges of a graph, and as many non-edges, in place of held-out pairs."""
-    places = np.sort(generator.integers(graph.adjacency.nnz, size=min(MOST_EDGES, graph.adjacency.nnz)))
-    source = np.searchsorted(graph.adjacency.indptr, places, side="right") - 1
-    edges = np.column_stack([source, graph.adjacency.indices[places]]).astype(np.int64)
-    return HeldOut(edges, sample_non_edges(graph, len(edges), generator))
+def typical_certainty(features: NodeFeatures) -> tuple[ErrorModel, ErrorModel]:
+    """Return error models of typical weights and a typical error, for a graph without held-out pairs."""
+    known = _standard(features.of(evenly_spaced(len(features.embedding), MOST_EDGES)), TYPICAL)
+    return known, _without_edges(known)
 
 
 def fit_certainty(
-    features: NodeFeatures, whole: Graph, held_out: HeldOut, embed_new: EmbedNew, generator: np.random.Generator
+    features: NodeFeatures, whole: Graph, held_out: HeldOut, as_new: Embedding | None, generator: np.random.Generator
 ) -> tuple[ErrorModel, ErrorModel]:
     """Learn how often answers are wrong from held-out pairs.
 
@@ -275,9 +298,10 @@ def fit_certainty(
     whole
         The graph with the held-out edges.
     held_out
-        The pairs.
-    embed_new
-        Gives the Gaussians that the nodes would have if they were new.
+        The pairs, at most `MOST_EDGES` of each kind.
+    as_new
+        The ends of the held-out edges, as `ends_of` lists them, with the Gaussians that they would have if they were
+        new; None if new nodes cannot be embedded.
     generator
         Draws pairs.
 
@@ -286,18 +310,24 @@ def fit_certainty(
     known, new
         The error models of nodes with edges and without.
     """
-    chosen = generator.permutation(len(held_out.edges))[:MOST_EDGES]
-    edges, classes = held_out.edges[chosen], node_classes(whole)
-    even = held_out.non_edges[: len(edges)]
+    edges, even, classes = held_out.edges, held_out.non_edges, node_classes(whole)
     usual = features.of(np.unique(even))
     answers = _weighed(whole, edges, even, _exchanged(edges, classes, generator))
     about = _about_nodes(whole, edges, classes, generator)
     known = _fit_known(features, usual, answers, about)
-    new_nodes, where = np.unique(about.node, return_inverse=True)
-    embedded = embed_new(new_nodes)
-    if embedded is None:
-        return known, _standard(usual[:, NEW], TYPICAL[NEW])
-    return known, _fit_new(features, embedded, about, where)
+    new = _without_edges(known)
+    return known, new if as_new is None else _fit_new(new, features, as_new, about, ends_of(held_out))
+
+
+def some_of(held_out: HeldOut, generator: np.random.Generator) -> HeldOut:
+    """Return at most `MOST_EDGES` of the edges, and as many non-edges."""
+    chosen = generator.permutation(len(held_out.edges))[:MOST_EDGES]
+    return HeldOut(held_out.edges[chosen], held_out.non_edges[: len(chosen)])
+
+
+def ends_of(held_out: HeldOut) -> Positions:
+    """Return all nodes that have a held-out edge, ascending."""
+    return np.unique(held_out.edges)
 
 
 class _Answers(NamedTuple):
@@ -375,9 +405,42 @@ def _fit_known(features: NodeFeatures, usual: Numbers, answers: _Answers, about:
     return start._replace(weights=slope * weights, intercept=intercept)
 
 
-def _fit_new(features: NodeFeatures, embedded: Embedding, about: _About, where: Positions) -> ErrorModel:
-    """Fit the error of a node without edges to pairs with one such node; `where` (P,) is its place in `embedded`."""
-    known, logits = features.embedding, np.empty(len(where))
+def _without_edges(known: ErrorModel) -> ErrorModel:
+    """Return the model of nodes without edges: losses that are not known count as the largest."""
+    standard = known.standardized(np.zeros(len(known.weights)))
+    standard[[OWN_LOSS, RANDOM_LOSS]] = LARGEST
+    missing = [EDGES, OWN_LOSS, RANDOM_LOSS]
+    intercept = known.intercept + standard[missing] @ known.weights[missing]
+    return ErrorModel(known.center[NEW], known.scale[NEW], known.weights[NEW], np.asarray(intercept))
+
+
+def _fit_new(
+    new: ErrorModel, features: NodeFeatures, embedded: Embedding, about: _About, nodes: Positions
+) -> ErrorModel:
+    """Raise the errors of nodes without edges to those of pairs with one such node, if they are higher.
+
+    `nodes` are those of `embedded`. Errors are not lowered: a node would become more certain by losing its edges.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    where = np.searchsorted(nodes, about.node)
+    wrong = _new_logits(features.embedding, embedded, about, where) > 0
+    wrong ^= about.truth
+    attributes = features.graph.by_type().nonzeros(nodes)
+    values = np.column_stack([np.log1p(attributes), features.center.distance(embedded.gaussian)])
+    logits = (new.standardized(values) @ new.weights + new.intercept)[where]
+
+    def excess(offset: float) -> float:
+        return float(about.weight @ (wrong - expit(logits + offset)))
+
+    offset = brentq(excess, 0, LARGEST_OFFSET) if excess(0) > 0 > excess(LARGEST_OFFSET) else 0.0
+    return new._replace(intercept=np.asarray(new.intercept + offset))
+
+
+def _new_logits(known: Embedding, embedded: Embedding, about: _About, where: Positions) -> Numbers:
+    """Return the log-odds of pairs of a node that is embedded as a new one with a known node."""
+    logits = np.empty(len(where))
     for end in (0, 1):
         here = about.end == end
         new, other = where[here], about.pairs[here, 1 - end]
@@ -386,19 +449,14 @@ def _fit_new(features: NodeFeatures, embedded: Embedding, about: _About, where: 
         else:
             distances = embedded.dissimilarities_at(np.column_stack([other, new]), known)
         logits[here] = known.platt_scaling.logits(distances)
-    attributes = features.graph.by_type().nonzeros(np.unique(about.node))
-    values = np.column_stack([np.log1p(attributes), features.center.distance(embedded.gaussian)])
-    start = _standard(values, TYPICAL[NEW])
-    rows = start.standardized(values)[where]
-    weights, intercept = _regression(rows, (logits > 0) != about.truth, about.weight, TYPICAL[NEW])
-    return start._replace(weights=weights, intercept=intercept)
+    return logits
 
 
 def _standard(features: Numbers, weights: Numbers) -> ErrorModel:
     """Return a model of typical weights and error, for nodes like those with features (n, F)."""
     scale = features.std(axis=0)
     intercept = np.array(np.log(TYPICAL_ERROR / (1 - TYPICAL_ERROR)))
-    return ErrorModel(features.mean(axis=0), np.where(scale > 0, scale, 1.0), weights, intercept)
+    return ErrorModel(features.mean(axis=0), np.where(scale > 1e-6, scale, 1.0), weights, intercept)
 
 
 def _regression(

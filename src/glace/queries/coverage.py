@@ -1,9 +1,9 @@
 """Sets of nodes that hold the other end of a missing edge with a stated probability, by split conformal prediction.
 
 The answers to a node are ranked: first its candidates by the link model, then all other nodes by dissimilarity. Of n
-held-out edges and one that is missing, all orders of their ranks are equally probable. So the rank of the missing one is
-at most the k-th smallest of the others with probability k / (n + 1). This holds for a random missing edge of the whole
-graph, not for each node: the sets of nodes that are hard to predict hold less.
+held-out edges and one that is missing, all orders of their ranks are equally probable. So the rank of the missing one
+is at most the k-th smallest of the others with probability k / (n + 1). This holds for a random missing edge of the
+whole graph, not for each node: the sets of nodes that are hard to predict hold less.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def set_sizes(ranks: Values) -> Positions:
 
     `ranks` are those of the held-out edges. Sizes are -1 where there are too few of them.
     """
-    place = np.ceil(np.arange(1, PERCENT + 1) / PERCENT * (len(ranks) + 1)).astype(np.int64)
+    place = -(-np.arange(1, PERCENT + 1) * (len(ranks) + 1) // PERCENT)  # rounded up
     found = np.sort(np.ceil(ranks)).astype(np.int64)
     return np.where(place <= len(found), found[np.minimum(place, len(found)) - 1], -1)
 
@@ -76,9 +76,7 @@ def ranks_beyond(
     return np.repeat(ranks, max(-(-len(edges) // most), 1))[: len(edges)]
 
 
-def _rank_beyond(
-    embedding: Embedding, graph: Graph, types: LinkTypes, edge: Positions, candidates: Positions
-) -> float:
+def _rank_beyond(embedding: Embedding, graph: Graph, types: LinkTypes, edge: Positions, candidates: Positions) -> float:
     source, target = edge.tolist()
     found = dissimilarities_from(embedding, source)
     nearer = (found < found[target]) & types.allowed[types.codes[source]][types.codes]

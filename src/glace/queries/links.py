@@ -54,6 +54,8 @@ class Links(Table):
         graph: nothing is known about the source.
     why : ndarray of str, optional
         What speaks for the edge.
+    doubt : ndarray of str, optional
+        What makes answers about its ends uncertain.
     """
 
     source: Column
@@ -65,6 +67,7 @@ class Links(Table):
     certainty: npt.NDArray[np.float32] | None
     novel: npt.NDArray[np.bool_] | None = None
     why: Column | None = None
+    doubt: Column | None = None
 
     @property
     def expected_edges(self) -> float:
@@ -148,7 +151,7 @@ def links(
         pairs = PairFeatures(embedding, graph, model.names)
         found, scores = _by_model(pairs, model, position, checked_count(k), types, progress)
         if options.coverage is not None and position is not None and len(found) < k:
-            more = nearest_beyond(embedding, graph, pairs.types, position, found[:, 1], k - len(found))
+            more = nearest_beyond(embedding, graph, types or pairs.types, position, found[:, 1], k - len(found))
             found = np.concatenate([found, np.column_stack([np.full(len(more), position), more])])
             scores = model.scores(pairs.of_pairs(found))
         dissimilarity, probability = embedding.dissimilarities_at(found), model.probabilities(scores, missing)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from glace.categories import Categories
 from glace.errors import InputError
@@ -13,6 +14,8 @@ from glace.gaussian.tables import Column, Neighbors
 from glace.graph.graph import Graph
 from glace.ids import NodeId
 from glace.sparse import row_of
+
+Truth = npt.NDArray[np.bool_]
 
 
 def neighbors(
@@ -25,6 +28,7 @@ def neighbors(
     exclude_known: bool = False,
     label: str | None = None,
     node_type: str | None = None,
+    min_certainty: float = 0.0,
 ) -> Neighbors:
     """Find the k nodes most similar to each query by exact search: which nodes are like this one?
 
@@ -44,6 +48,8 @@ def neighbors(
         Leave out nodes that the query already has an edge to.
     label, node_type : str, optional
         Only nodes with this label, or of this type.
+    min_certainty : float
+        Only nodes of at least this certainty.
 
     Returns
     -------
@@ -54,7 +60,7 @@ def neighbors(
     needed = next((option for option, is_given in needs.items() if is_given), None)
     if graph is None and needed is not None:
         raise InputError("needs the edges, labels and types of the graph, which the model does not keep", needed)
-    among = None if graph is None else graph.among(label, node_type)
+    among = _certain(embedding, min_certainty, None if graph is None else graph.among(label, node_type))
     if isinstance(node, Embedding):
         if exclude_known:
             raise InputError("does not apply to new nodes, which have no edges; leave it out", "exclude_known")
@@ -68,6 +74,18 @@ def neighbors(
     ]
     found = embedding.neighbors_of(embedding.take(positions), k, measure, exclude, among)
     return _described(found, graph, dict(zip(ids, map(set, known), strict=True)))
+
+
+def _certain(embedding: Embedding, least: float, among: Truth | None) -> Truth | None:
+    """Return which of the nodes that may be answers (n,) have at least this certainty; None stands for all nodes."""
+    if least == 0:
+        return among
+    if not 0 < least <= 1:
+        raise InputError(f"must be from 0 to 1, not {least}", option="min_certainty")
+    if embedding.certainty is None:
+        raise InputError("needs certainties, which this embedding does not have; leave it out", "min_certainty")
+    certain = np.asarray(embedding.certainty >= least)
+    return certain if among is None else certain & among
 
 
 def _known_targets(embedding: Embedding, graph: Graph | None, position: int) -> list[int]:

@@ -131,9 +131,7 @@ class NoveltyModel:
         return cls(nodes, counts, *statistics)
 
 
-def _signs(
-    scaled: Matrix, column_counts: Counts | None, nodes: int, gaussians: Gaussian, middle: Center
-) -> Numbers:
+def _signs(scaled: Matrix, column_counts: Counts | None, nodes: int, gaussians: Gaussian, middle: Center) -> Numbers:
     """(n, 2) the signs of novelty: rare attributes, and a mean close to the center of all nodes."""
     return np.column_stack([_rarity(scaled, column_counts, nodes), -middle.distance(gaussians)])
 

@@ -32,6 +32,8 @@ class PairScores(Table):
         The part of the dissimilarity that comes from unequal variances; the rest comes from distance.
     certainty : ndarray of float, optional
         Mean certainty of the two nodes.
+    doubt : ndarray of str, optional
+        What makes answers about the two nodes uncertain, in words.
     novel : ndarray of bool, optional
         With new nodes, whether one of the pair is unlike the training graph. The probability is then the density of
         the graph.
@@ -45,6 +47,7 @@ class PairScores(Table):
     variance_term: npt.NDArray[np.float64]
     certainty: npt.NDArray[np.float32] | None
     novel: npt.NDArray[np.bool_] | None = None
+    doubt: Column | None = None
 
 
 def pair_scores_at(

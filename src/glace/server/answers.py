@@ -89,13 +89,13 @@ class Answers:
         return self.embedding.ids.array.cast(pa.large_string())
 
     def node(self, id: str) -> Answer:
-        """Id, label, type and certainty of a node, as far as they are known, and the nodes it has an edge with."""
+        """Id, label, type, certainty and doubts of a node, as far as known, and the nodes it has an edge with."""
         position = self.position(id)
         answer: Answer = {"id": self._ids([position])[0], "edges": None, "joined": []}
-        if self.embedding.certainty is not None:
-            answer["certainty"] = float(self.embedding.certainty[position])
+        answer |= {name: float(shares[position]) for name, shares in self.embedding.shares().items()}
         if self.graph is None:
             return answer
+        answer["doubt"] = self.model.doubts([self.embedding.ids[position]])[0]
         for name, categories in (("label", self.graph.labels), ("type", self.graph.node_types)):
             if categories is not None:
                 answer[name] = categories[position]
@@ -205,8 +205,8 @@ def ellipses(gaussians: Gaussian) -> list[Answer]:
 
 def _gaussian(embedding: Embedding, row: int) -> Answer:
     variance = None if embedding.variance is None else embedding.variance[row].tolist()
-    certainty = None if embedding.certainty is None else float(embedding.certainty[row])
-    return {"mean": embedding.mean[row].tolist(), "variance": variance, "certainty": certainty}
+    shares = {name: float(shares[row]) for name, shares in embedding.shares().items()}
+    return {"mean": embedding.mean[row].tolist(), "variance": variance, **shares}
 
 
 def _plain(table: Table) -> list[Answer]:

@@ -9,7 +9,6 @@ import itertools
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,9 +47,11 @@ from glace.queries.certainty import (
     Center,
     CertaintyModel,
     NodeFeatures,
+    ends_of,
     fit_certainty,
     quantiles_of,
-    training_pairs,
+    some_of,
+    typical_certainty,
 )
 from glace.queries.link_model import LinkModel, fit_link_model, matched_to, popularity_model
 from glace.queries.novelty import NoveltyModel, reference_rows
@@ -436,18 +437,20 @@ def _certainty(
 ) -> tuple[CertaintyModel, npt.NDArray[np.float32]]:
     """Learn how often answers about a node are wrong, and return the expected errors of all nodes.
 
-    Without validation pairs, an updated model keeps what the model `before` had learned; any other learns from the
-    edges it was trained on, and finds itself too certain.
+    Without validation pairs, an updated model keeps what the model `before` had learned; any other takes what is
+    typical of other graphs.
     """
     task, center = run.task, Center.of(whole.gaussian)
     generator = task.config.streams.numpy("certainty")
     features = NodeFeatures(reduced, task.graph, center)
-    if task.held_out is None and before is not None:
+    if task.held_out is not None:
+        held_out = some_of(task.held_out, generator)
+        as_new = _embedded_as_new(run, whole, ends_of(held_out))
+        known, new = fit_certainty(features, run.ordered, held_out, as_new, generator)
+    elif before is not None:
         known, new = before.certainty_model.known, before.certainty_model.new
     else:
-        held_out = task.held_out or training_pairs(task.graph, generator)
-        embed_new = partial(_embedded_as_new, run, whole)
-        known, new = fit_certainty(features, run.ordered, held_out, embed_new, generator)
+        known, new = typical_certainty(features)
     model = CertaintyModel(center, known, new, np.zeros(STEPS + 1))
     allocate = scratch if run.graph.mapped else np.empty
     errors = model.expected_errors(NodeFeatures(whole, run.ordered, center), allocate)
@@ -464,9 +467,7 @@ def _embedded_as_new(run: TrainedRun, whole: Embedding, nodes: Positions) -> Emb
     return replace(whole, ids=some.ids, mean=own.mean, variance=own.variance, context=context)
 
 
-def _link_model(
-    run: TrainedRun, reduced: Embedding, whole: Embedding, before: FittedModel | None
-) -> LinkModel | None:
+def _link_model(run: TrainedRun, reduced: Embedding, whole: Embedding, before: FittedModel | None) -> LinkModel | None:
     """Fit the link model to the validation edges, with features of a graph and Gaussians that do not know them."""
     task = run.task
     if task.held_out is None and before is not None and before.link_model is not None:
