@@ -120,14 +120,14 @@ def halves(embedding: Embedding, pairs: HeldOut) -> dict[str, float]:
 
 def _of_pairs(embedding: Embedding, pairs: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     assert embedding.certainty is not None
-    return embedding.certainty[pairs].mean(axis=1)
+    return np.asarray(embedding.certainty[pairs].mean(axis=1))
 
 
 def _by_degree(graph: Graph, edges: npt.NDArray[np.int64], generator: np.random.Generator) -> npt.NDArray[np.int64]:
     """As many non-edges as edges, whose ends are drawn by their number of edges."""
     ends = graph.edges().ravel()
     drawn = generator.choice(ends, (4 * len(edges), 2))
-    return drawn[(drawn[:, 0] != drawn[:, 1]) & ~graph.has_edges(drawn)][: len(edges)]
+    return np.asarray(drawn[(drawn[:, 0] != drawn[:, 1]) & ~graph.has_edges(drawn)][: len(edges)])
 
 
 def _auroc(scores: npt.NDArray[Any], truth: npt.NDArray[np.bool_]) -> float:

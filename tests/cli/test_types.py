@@ -81,7 +81,7 @@ def test_an_export_has_the_types(glace, typed, ending):
         opened = pyarrow.ipc.open_file(pyarrow.memory_map("out.arrow")) if ending == "arrow" else None
         read = {"parquet": pyarrow.parquet.read_table, "csv": pyarrow.csv.read_csv}
         table = read[ending](f"out.{ending}") if opened is None else opened.read_all()
-        assert table.column_names[:3] == ["id", "type", "certainty"]
+        assert table.column_names[:4] == ["id", "type", "expected_error", "certainty"]
         assert [each or None for each in table["type"].to_pylist()] == TYPES
     if ending != "csv":
         np.testing.assert_array_equal(load_embedding(f"out.{ending}").mean, load_embedding(typed).mean)

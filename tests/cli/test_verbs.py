@@ -53,7 +53,7 @@ def gaussians(path: str) -> dict[object, tuple[bytes, bytes]]:
 def load_embedding_csv(path: Path) -> np.ndarray:
     table = pyarrow.csv.read_csv(path)
     # A node that comes without its edges is less certain, and no other.
-    return np.column_stack([table[name].to_numpy() for name in table.column_names if "_" in name])
+    return np.column_stack([table[name].to_numpy() for name in table.column_names if name[-1].isdigit()])
 
 
 # Starting
@@ -338,7 +338,7 @@ def test_export_to_csv(glace):
     table, known = pyarrow.csv.read_csv("out.csv"), load_embedding("people.glace")
     assert known.variance is not None
     columns = [f"{part}_{place}" for part in ("mean", "variance") for place in range(4)]
-    assert table.column_names == ["id", "certainty", *columns]
+    assert table.column_names == ["id", "expected_error", "certainty", *columns]
     np.testing.assert_array_equal(table["certainty"].to_numpy().astype(np.float32), known.certainty)
     np.testing.assert_array_equal(
         np.column_stack([table[name].to_numpy() for name in columns]).astype(np.float32),
@@ -354,7 +354,7 @@ def test_neighbors(glace, folder, model, node):
     shown = glace("neighbors", model, node, "-k", "4", "--json", "n.json")
     known = load_embedding(model)
     found = known.neighbors(known.ids.parse(node), 4)
-    lines = [line.rsplit(maxsplit=2) for line in shown.splitlines() if re.search(r"\d\.\d{4}", line)]
+    lines = [line.rsplit(maxsplit=3) for line in shown.splitlines() if re.search(r"\d\.\d{4}", line)]
     assert [line[0].strip() for line in lines] == [str(each) for each in found.id]
     answers = record(folder / "n.json")["neighbors"]
     assert isinstance(answers, list)
@@ -500,7 +500,8 @@ def test_links_of_the_graph(glace, folder):
     assert table["source"].to_pylist() == found.source.tolist()
     assert table["target"].to_pylist() == found.target.tolist()
     assert f"{found.source[0]}   {found.target[0]}" in shown
-    assert "... 30 edges in all\nwrote links.csv\nprobabilities assume that " in shown
+    assert f"of 30 pairs about {found.expected_edges:.2g} are expected to be edges; probabilities assume that " in shown
+    assert "... 30 edges in all\nwrote links.csv\n" in shown
     fraction = model.missing_edge_fraction
     assert (
         f"assume that {100 * fraction:.1f} % of all edges are missing (the fraction held out for validation); "
@@ -748,7 +749,7 @@ def test_demo(glace, folder):
     assert list(gaussians(str(made / "nouns.parquet")))[:3] == list(KNOWN)
     assert (made / "map.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert sorted(path.name for path in made.iterdir()) == ["map.png", "nouns.glace", "nouns.parquet"]
-    for line in ("Gaussians of glace", "most similar to n:dog:", "lowest certainty:", "is similar to"):
+    for line in ("Gaussians of glace", "most similar to n:dog:", "most wrong answers expected:", "is similar to"):
         assert line in shown
     found = record(folder / "d.json")
     assert {"auc", "ap", "attributes_auc", "attributes_ap", "seconds"} <= set(found)

@@ -100,10 +100,10 @@ def test_answers_to_novel_nodes_are_marked():
 @pytest.mark.parametrize(
     ("certainty", "message"),
     [
-        ([0.5, 0.5], r"3 ids need as many certainties, not the shape \(2,\)"),
-        ([0.5, 0.5, 1.01], "certainties must be from 0 to 1"),
-        ([-0.01, 0.5, 1.0], "certainties must be from 0 to 1"),
-        ([0.5, np.nan, 1.0], "certainties must be from 0 to 1"),
+        ([0.5, 0.5], r"certainty must be 3 numbers, not of the shape \(2,\)"),
+        ([0.5, 0.5, 1.01], "certainty must be from 0 to 1"),
+        ([-0.01, 0.5, 1.0], "certainty must be from 0 to 1"),
+        ([0.5, np.nan, 1.0], "certainty must be from 0 to 1"),
     ],
 )
 def test_certainties_that_are_none_are_refused(certainty, message):

@@ -1,6 +1,7 @@
 """Certainty: what the features of a node are, and what is learned from held-out pairs."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,7 +187,7 @@ def test_the_error_is_a_logistic_function_of_clipped_features():
 
 def test_certainty_is_the_share_of_nodes_with_a_larger_error():
     errors = np.random.default_rng(0).random(500).astype(np.float32)
-    blank = ErrorModel(*np.zeros((3, 5)), np.array(0.0))
+    blank = ErrorModel(np.zeros(5), np.ones(5), np.zeros(5), np.array(0.0))
     model = CertaintyModel(Center(np.zeros(2), np.ones(2)), blank, blank, quantiles_of(errors))
     found = model.certainty(errors)
     np.testing.assert_allclose(found, (errors[:, None] < errors).mean(axis=1), atol=2 / 500)
@@ -261,8 +262,9 @@ def test_points_have_no_spread():
 @pytest.mark.parametrize("name", ["expected_error", "certainty"])
 @pytest.mark.parametrize("ranks", [[0.5, 1.5, 0], [0.5, -0.1, 0], [0.5, np.nan, 0]])
 def test_errors_and_certainties_are_shares(name, ranks):
+    values: Any = {name: np.array(ranks, np.float32)}
     with pytest.raises(InputError, match=f"{name} must be from 0 to 1"):
-        Embedding(NodeIds.numbered(3), np.ones((3, 2), np.float32), None, "dot", **{name: np.array(ranks, np.float32)})
+        Embedding(NodeIds.numbered(3), np.ones((3, 2), np.float32), None, "dot", **values)
 
 
 def test_certainties_are_one_for_each_node():

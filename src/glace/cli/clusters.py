@@ -35,21 +35,19 @@ def clusters(
     The names are words or columns of the attributes, else labels or central nodes. The number of clusters is the
     smallest for which nearly as many edges stay inside clusters, beyond chance, as for any other (modularity).
     """
-    from glace.fitted.model import load, load_with_graph
-    from glace.gaussian.embedding_file import READABLE
+    from glace.fitted.model import load_any
     from glace.queries.clusters import clusters
 
     check_outputs(output, json, inputs=[model, attributes])
     check_ending(output, ".csv", ".parquet")
     screen = Screen(quiet)
-    if model.suffix in (*READABLE, ".csv"):
-        if attributes is not None:
-            raise InputError(f"needs a model file, and {model} is an embedding without one", option="attributes")
-        embedding, graph = load_with_graph(model)
-        found = clusters(embedding, graph, k)
-    else:
-        fitted = load(model)
+    embedding, fitted = load_any(model)
+    if fitted is not None:
         found = fitted.clusters(k, graph=None if attributes is None else _described(fitted, attributes))
+    elif attributes is None:
+        found = clusters(embedding, None, k)
+    else:
+        raise InputError(f"needs a model file, and {model} is an embedding without one", option="attributes")
     columns = [name for name in SHOWN if name in found.columns()]
     central = [str(each).split(", ")[0] for each in found.examples]
     rows = zip(found.rows(), central, strict=True)

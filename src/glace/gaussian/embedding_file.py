@@ -136,8 +136,8 @@ def from_matrices(
     if mean is None:
         raise FormatError("the means are missing")
     context = None if context_mean is None else Gaussian(context_mean, context_variance)
-    shares = (named.get(name) for name in SHARES)
-    return Embedding(ids, mean, variance, dissimilarity, platt_scaling, context, *shares, novel)
+    error, certainty = (named.get(name) for name in SHARES)
+    return Embedding(ids, mean, variance, dissimilarity, platt_scaling, context, error, certainty, novel)
 
 
 def _matrix(column: pa.ChunkedArray) -> Matrix:

@@ -219,7 +219,7 @@ class NodeAttributes:
         order = np.argsort(np.argsort(self.type_codes, kind="stable"), kind="stable")
         return narrowed(sp.csr_array(sp.csr_array(whole, dtype=np.float32)[order]))
 
-    def nonzeros(self, nodes: slice) -> npt.NDArray[np.integer]:
+    def nonzeros(self, nodes: slice | NodeIndex) -> npt.NDArray[np.integer]:
         """Return how many attributes of each node are not 0; 1 for a node without attributes."""
         only = self.types[0].attributes
         if self.type_codes is None and only is not None:

@@ -139,7 +139,7 @@ class NodeFeatures:
         logits = self.logits(pairs)
         if not self.embedding.measure.symmetric:
             logits = np.maximum(logits, self.logits(pairs[:, ::-1]))  # the edge points one way or the other
-        return np.bincount(row, np.logaddexp(0, -logits), len(nodes)), taken
+        return np.bincount(row, np.logaddexp(0, -logits), len(nodes)).astype(np.float64), taken
 
     def logits(self, pairs: Positions) -> Numbers:
         """Return (P,) the log-odds of an edge of each pair, for as many edges as non-edges."""
@@ -236,8 +236,8 @@ class CertaintyModel:
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for the model file."""
-        named = {"center": self.center, "known": self.known, "new": self.new}
-        arrays = {f"{name}.{field}": array for name, part in named.items() for field, array in part._asdict().items()}
+        named = {"center": self.center._asdict(), "known": self.known._asdict(), "new": self.new._asdict()}
+        arrays = {f"{name}.{field}": array for name, part in named.items() for field, array in part.items()}
         return {**arrays, "quantiles": self.quantiles}
 
     @classmethod
