@@ -118,6 +118,13 @@ class NodeIds:
             raise self._unknown(wanted)
         return found
 
+    def alike_but_for_spaces(self, wanted: NodeId) -> NodeId | None:
+        """Return an id that differs from the wanted one by spaces at its ends only, if there is one."""
+        if not self.are_strings or not isinstance(wanted, str):
+            return None
+        found = pc.index(pc.utf8_trim_whitespace(self.array), pa.scalar(wanted.strip(), pa.large_string())).as_py()
+        return None if found < 0 or self[found] == wanted else self[found]
+
     def positions(self, wanted: Sequence[NodeId]) -> npt.NDArray[np.int64]:
         """Return the positions of several ids; InputError for the first unknown one."""
         try:
@@ -170,6 +177,9 @@ class NodeIds:
 
     def _hint(self, wanted: str) -> str:
         wanted = wanted.encode("utf-8", "replace").decode()  # Arrow refuses lone surrogates
+        alike = self.alike_but_for_spaces(wanted)
+        if alike is not None:
+            return f"did you mean {alike!r}, which differs by spaces only?"
         # difflib needs minutes for a million ids, so it compares only those that share some letters.
         texts = pc.cast(self.array, pa.large_string())
         related = texts.filter(pc.match_substring(texts, wanted.split(":")[-1][:3], ignore_case=True))

@@ -92,7 +92,8 @@ def test_a_bad_row_leaves_the_whole_files(glace, shards):
     values[7] = None
     pq.write_table(bad.set_column(2, "b", pa.array(values)), "new/part-2.parquet")
     message = glace(*EMBED, "--n-jobs", "1", code=2)
-    assert message == "error: part-2.parquet, row 8: no value in column 'b'; fill it in"
+    problem = "part-2.parquet, row 8: no value in column 'b'"
+    assert message == f"error: {problem}; fill it in: the model was trained without missing values"
     assert sorted(path.name for path in Path("out").iterdir()) == shards[:2]
 
 

@@ -33,7 +33,7 @@ def test_from_tables_to_answers(glace, shop):
     assert "of user" in glace("info", *FILES, *TITLES)
     shown = glace(*FIT, "-o", "m.glace", "--encoder", "user=mlp:layers=8")
     assert "ids that occur in several types; nodes are called TYPE:ID: 30" in shown
-    assert "40 user with 2 dense attributes" in shown
+    assert "40 nodes of type user with 2 dense attributes" in shown
     model = load("m.glace")
     assert model.config.model.encoder == "mlp;user=mlp:layers=8"
     assert [part.name for part in model.node_types] == ["item", "user"]
@@ -110,7 +110,7 @@ def test_hidden_nodes_of_both_types(glace, shop):
         ),
         ([*FILES, "--column", "shop:title=text"], "a pipeline of type 'shop' need a table of attributes"),
         ([*FILES, "--texts", "item=items.csv"], "give attributes or texts of type 'item', not both"),
-        (FILES, "items.csv: attributes must be numbers, but column 'title' holds"),
+        ([*FILES, "--column", "item:title=number"], "items.csv: attributes must be numbers, but column 'title' holds"),
         ([*FILES, *TITLES, "--encoder", "shop=mlp"], "for type 'shop'"),
         ([*FILES, *TITLES, "--encoder", "user=cnn"], "no encoder 'cnn'; there are mlp, image, identity"),
         (["--edges", "user:item=none.csv"], "none.csv"),

@@ -249,7 +249,7 @@ def test_kinds_on_the_command_line():
     assert parsed_columns(["a=b=text", "c=sentence:./x=y"]) == {"a=b": "text", "c": "sentence:./x=y"}
     for given_, message in (
         (["a"], "NAME=KIND, not 'a'"),
-        (["a=word"], "not 'a=word'"),
+        (["a=word"], "column 'a' cannot be 'word'"),
         (["a=text", "a=drop"], "twice"),
     ):
         with pytest.raises(InputError, match=message):

@@ -41,7 +41,8 @@ def bipartite(count=40, directed=False, both=True):
 def test_each_type_has_its_own_attributes(edges):
     graph = words_and_synsets(edges, directed=True)
     assert repr(graph) == (
-        "Graph(5 nodes, 3 directed edges, 2 synset with 3 dense attributes, 3 word with 2 dense attributes, 2 labels)"
+        "Graph(5 nodes, 3 directed edges, 2 nodes of type synset with 3 dense attributes, "
+        "3 nodes of type word with 2 dense attributes, 2 labels)"
     )
     assert list(graph.ids) == ["s1", "s2", "dog", "cat", "oak"]
     assert list(graph.node_types) == ["synset"] * 2 + ["word"] * 3
@@ -80,7 +81,7 @@ def test_an_empty_table_is_a_type_without_nodes():
 def test_a_type_without_a_table_has_the_nodes_that_edges_name():
     graph = words_and_synsets({("word", "synset"): EDGES}, attributes={})
     assert list(graph.ids) == ["s1", "s2", "cat", "dog", "oak"]
-    assert graph.by_type().types[1].text() == "3 word without attributes"
+    assert graph.by_type().types[1].text() == "3 nodes of type word without attributes"
     bare = glace.from_tables({("word", "synset"): EDGES})
     assert bare.attributes is None
     assert bare.node_types is not None
@@ -187,7 +188,9 @@ def test_files_by_type(tmp_path):
 
 def test_arrays_by_type():
     graph = bipartite()
-    assert graph.attribute_text == "20 a with 3 dense attributes, 20 b with 6 dense attributes"
+    assert (
+        graph.attribute_text == "20 nodes of type a with 3 dense attributes, 20 nodes of type b with 6 dense attributes"
+    )
     for wrong, types, message in (
         ({"a": np.ones((1, 2))}, None, "attributes by type need node_types"),
         ({"c": np.ones((1, 2))}, ["a", "b"], "attributes of type 'c'; the types are a, b"),

@@ -253,7 +253,10 @@ def test_graphs_that_do_not_fit(fitted, graph, tmp_path):
     glace.write_folder(graph.with_attributes(graph.attributes.toarray() + np.ones(150)), folder)
     with pytest.raises(InputError, match="of a graph folder stay as they are stored, dense, but .* on sparse ones"):
         glace.update(fitted, glace.read_folder(folder))
-    with pytest.raises(InputError, match="the graph must be undirected, as in training"):
+    with pytest.raises(
+        InputError,
+        match="the model was trained on undirected edges, but these are directed; leave out this option .directed=True",
+    ):
         glace.update(fitted, glace.from_arrays(graph.edges(), graph.attributes, directed=True))
     with pytest.raises(InputError, match="ids are int64, but these are large_string; convert them"):
         glace.update(fitted, replace(graph, ids=NodeIds([f"n{number}" for number in range(500)])))

@@ -60,6 +60,23 @@ Encoding = Annotated[
     ),
 ]
 Json = Annotated[Path | None, _option("--json", help="Also write the results to this file, as JSON.", panel="Output")]
+Format = Annotated[
+    str | None,
+    _option(
+        "--format",
+        help="How to print the answer: table, tsv, csv or json. By default a table on a terminal and tsv for another "
+        "program, with all rows and columns.",
+        panel="Output",
+    ),
+]
+Show = Annotated[
+    Listed,
+    _option(
+        "--show",
+        help="A text column of the node table to show beside ids, such as title. May be repeated.",
+        panel="Output",
+    ),
+]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print only errors.", panel="Output")]
 NJobs = Annotated[int, _option(help="Number of threads; -1 stands for all cores.")]
 K = Annotated[int, _option("-k", help="Number of answers.")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from glace.cli.arguments import DataDir, Json, Quiet
+from glace.cli.arguments import DataDir, Format, Json, Quiet
 from glace.cli.screen import Screen, check_outputs, download_listener, in_bytes, write_record
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ Name = Annotated[str, Argument(help="The name of a dataset.")]
 
 
 @app.command("list")
-def list_(data_dir: DataDir = None, quiet: Quiet = False) -> None:
+def list_(data_dir: DataDir = None, form: Format = None, quiet: Quiet = False) -> None:
     """List the datasets and how to get those that are not on this machine."""
     from glace import datasets
     from glace.datasets.registry import is_available
@@ -27,7 +27,7 @@ def list_(data_dir: DataDir = None, quiet: Quiet = False) -> None:
     rows = [
         (each.name, "available" if is_available(each.name, data_dir) else each.command, each.summary) for each in listed
     ]
-    Screen(quiet).table(["name", "get it by", "what it is"], rows)
+    Screen.of_answers(quiet, form).table(["name", "get it by", "what it is"], rows)
 
 
 @app.command()

@@ -42,7 +42,7 @@ def _model_info(path: str, screen: Screen, json: Path | None) -> None:
     }
     screen.facts(facts, title=path)
     if pipeline:
-        screen.facts(pipeline, title="feature pipeline, by column:")
+        screen.facts(pipeline, title="feature pipeline, by column:", verbatim=True)
     write_record(json, "info", {**facts, "pipeline": pipeline}, model=path)
 
 
@@ -70,7 +70,7 @@ def graph_facts(graph: "Graph") -> dict[str, object]:
     degrees = np.diff(graph.adjacency.indptr)
     parts = graph.by_type().types
     entries = getattr(parts[0].attributes, "nnz", None) if len(parts) == 1 else None
-    by_type = {} if parts[0].name == "" else {f"of {part.name}": part.text() for part in parts}
+    by_type = {} if parts[0].name == "" else {f"type {part.name}": part.text() for part in parts}
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from glace.cli.arguments import Json, K, MissingEdgeFraction, ModelFile, Quiet, TableOutput
+from glace.cli.arguments import Format, Json, K, MissingEdgeFraction, ModelFile, Quiet, Show, TableOutput
+from glace.cli.columns import pairs_with_columns
 from glace.cli.embed import novel_nodes
 from glace.cli.neighbors import new_nodes
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
@@ -60,6 +61,8 @@ def links(
         Option("--approximate", help="With --links-by gaussian, search with an index (extra `search`): misses a few."),
     ] = False,
     output: TableOutput = None,
+    show: Show = None,
+    form: Format = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -71,11 +74,12 @@ def links(
     """
     if node is not None and of is not None:
         raise InputError("give the id of a node, or --of FILE with new nodes, not both")
+    screen = Screen.of_answers(quiet, form)
     check_outputs(output, json, inputs=[model, graph, of])
     check_ending(output, ".csv", ".parquet")
     if links_by not in ("model", "gaussian"):
         raise InputError(f"must be model or gaussian, not {links_by!r}", option="links_by")
-    screen, fitted = Screen(quiet), _load(model)
+    fitted = _load(model)
     known = _graph_of(fitted, graph)
     new = None if of is None else new_nodes(fitted.embedding, model, of)
     with screen.progress("searching") as report:
@@ -92,11 +96,11 @@ def links(
             approximate=approximate,
             progress=report,
         )
+    table = pairs_with_columns(found.to_arrow(), fitted.graph if known is None else known, show)
+    shown = [name for name in table.column_names if name not in ("dissimilarity", "certainty", "novel")]
     if new is None:
-        screen.say(_worth(found, fitted, missing_edge_fraction))
-    screen.pairs(
-        found.to_arrow(), output, "edges", ("source", "target", "probability", "why", "doubt") if why else None
-    )
+        screen.remark(_worth(found, fitted, missing_edge_fraction))
+    screen.pairs(table, output, "edges", shown if why else None)
     if new is not None:
         _say_about_new_nodes(new, screen)
     assumed = fitted.missing_edge_fraction if missing_edge_fraction is None else missing_edge_fraction
@@ -116,9 +120,9 @@ def _worth(found: "Links", model: "FittedModel", given: float | None) -> str:
 
 
 def _say_about_new_nodes(new: "Embedding", screen: Screen) -> None:
-    screen.say("probabilities assume that a new node has as many edges as the nodes of the graph have on average")
+    screen.remark("probabilities assume that a new node has as many edges as the nodes of the graph have on average")
     if warning := novel_nodes(new):
-        screen.say(
+        screen.remark(
             f"{warning}; nothing is known about such a node: its probabilities are the density of the graph, its links "
             "the nodes with the most edges"
         )

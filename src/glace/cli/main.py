@@ -4,6 +4,7 @@ import functools
 import inspect
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -169,12 +170,12 @@ def _text(problem: Exception) -> str:
 def as_option(name: str, *value: object) -> str:
     """The command line's spelling of an option: `--n-jobs`, with a value `--n-jobs 2`; True and False are flags."""
     if name == "columns" and value and isinstance(value[0], dict):
-        return " ".join(f"--column {column}={kind}" for column, kind in value[0].items())
+        return " ".join(f"--column {shlex.quote(f'{column}={kind}')}" for column, kind in value[0].items())
     words = name.replace("_", "-")
     dashes = "-" if len(words) == 1 else "--"
     if value in ((True,), (False,)) and isinstance(value[0], bool):
         return f"--{words}" if value[0] else f"--no-{words}"
-    return " ".join([f"{dashes}{words}", *map(str, value)])
+    return " ".join([f"{dashes}{words}", *(shlex.quote(str(each)) for each in value)])
 
 
 def _say(problem: object, code: int) -> int:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from glace.cli.arguments import AnyEmbedding, Json, K, Quiet
+from glace.cli.arguments import AnyEmbedding, Format, Json, K, Quiet, Show
+from glace.cli.columns import with_columns
 from glace.cli.embed import novel_nodes
 from glace.cli.screen import Screen, check_outputs, write_record
 from glace.errors import InputError
@@ -32,6 +33,8 @@ def neighbors(
     node_type: Annotated[str | None, Option(help="Only nodes of this type.")] = None,
     min_certainty: Annotated[float, Option(help="Only nodes of at least this certainty, 0 to 1.")] = 0.0,
     why: Annotated[bool, Option("--why", help="Say what makes answers about a node uncertain.")] = False,
+    show: Show = None,
+    form: Format = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -44,6 +47,7 @@ def neighbors(
 
     if (node is None) == (of is None):
         raise InputError("give either the id of a node, or --of FILE with new nodes")
+    screen = Screen.of_answers(quiet, form)
     check_outputs(json, inputs=[model, of])
     embedding, fitted = load_any(model)
     if why and fitted is None:
@@ -60,12 +64,13 @@ def neighbors(
         node_type=node_type,
         min_certainty=min_certainty,
     )
-    columns = [name for name in found.columns() if name in SHOWN and (name != "query" or of is not None)]
-    rows = [[str(row[name]) if name in ("query", "id") else row[name] for name in columns] for row in found.rows()]
-    screen = Screen(quiet)
-    screen.table(columns, rows)
+    answer = {name: column.tolist() for name, column in found.columns().items() if name != "query" or of is not None}
+    answer |= {name: list(map(str, answer[name])) for name in ("query", "id") if name in answer}
+    graph = None if fitted is None else fitted.graph
+    answer, columns = with_columns(answer, ["id"], found.id.tolist(), graph, show), [*SHOWN, *(show or [])]
+    screen.answer(answer, columns)
     if new is not None and (warning := novel_nodes(new)):
-        screen.say(f"{warning}; nothing is known about such a node, and what it seems to be like means nothing")
+        screen.remark(f"{warning}; nothing is known about such a node, and what it seems to be like means nothing")
     write_record(json, "neighbors", {"neighbors": found.rows()}, model=str(model))
 
 

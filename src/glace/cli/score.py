@@ -8,15 +8,18 @@ from typer import Argument, Option
 from glace.cli.arguments import (
     AnyEmbedding,
     Encoding,
+    Format,
     Header,
     Json,
     MissingEdgeFraction,
     Quiet,
     Separator,
+    Show,
     SourceColumn,
     TableOutput,
     TargetColumn,
 )
+from glace.cli.columns import pairs_with_columns
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
 from glace.errors import InputError
 
@@ -38,6 +41,8 @@ def score(
     separator: Separator = None,
     encoding: Encoding = None,
     header: Header = None,
+    show: Show = None,
+    form: Format = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -51,11 +56,12 @@ def score(
     from glace.fitted.model import load_any
     from glace.queries.pair_scores import pair_scores_at
 
+    screen = Screen.of_answers(quiet, form)
     check_outputs(output, json, inputs=[model, pairs])
     check_ending(output, ".csv", ".parquet")
     embedding, fitted = load_any(model)
     layout = TableLayout(source_column, target_column, separator=separator, encoding=encoding, header=header)
-    positions, screen = _pairs(embedding.ids, nodes or [], pairs, layout), Screen(quiet)
+    positions = _pairs(embedding.ids, nodes or [], pairs, layout)
     if fitted is None:
         if missing_edge_fraction is not None:
             raise InputError(
@@ -67,9 +73,10 @@ def score(
         found = pair_scores_at(embedding, positions)
     else:
         found = fitted.score_positions(positions, missing_edge_fraction=missing_edge_fraction, why=why)
-    screen.pairs(found.to_arrow(), output, "pairs")
+    graph = None if fitted is None else fitted.graph
+    screen.pairs(pairs_with_columns(found.to_arrow(), graph, show), output, "pairs")
     if fitted is not None and found.probability is not None:
-        screen.say(missing_edges_line(fitted, missing_edge_fraction))
+        screen.remark(missing_edges_line(fitted, missing_edge_fraction))
     write_record(json, "score", {"pairs": found.rows()}, model=str(model))
 
 
@@ -77,7 +84,7 @@ def _pairs(ids: "NodeIds", nodes: list[str], file: Path | None, layout: "TableLa
     from glace.io.read import read_pairs
 
     if (len(nodes) == 2) == (file is not None) or len(nodes) not in (0, 2):
-        given = f"{len(nodes)} ids" + ("" if file is None else f" and --pairs {file}")
+        given = f"{len(nodes)} id{'s' * (len(nodes) != 1)}" + ("" if file is None else f" and --pairs {file}")
         raise InputError(f"give two node ids, or --pairs FILE with the columns source and target, not {given}")
     if file is None:
         return ids.positions([ids.parse(node) for node in nodes]).reshape(1, 2)

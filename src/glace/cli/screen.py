@@ -1,6 +1,7 @@
 """Output of the command line: text and progress on the screen, and files with results."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from glace.fitted.state import Listener, Progress
     from glace.graph.graph import Graph, NodeType
 
+FORMATS = ("table", "tsv", "csv", "json")
+PIPED_WIDTH = 250
+"""Columns of a table that no terminal limits."""
+PIPED = "tsv"
+"""The format of answers that another program reads, unless an option says otherwise."""
 SHOWN = 20
 """Rows of a long table that are printed."""
 
@@ -29,20 +35,40 @@ class Report(Protocol):
 class Screen:
     """Standard output for people; results for other programs go to files."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet
+    def __init__(self, quiet: bool = False, form: str = "table") -> None:
+        self.quiet, self.form = quiet, form
         self.console = _console(quiet)
+
+    @classmethod
+    def of_answers(cls, quiet: bool, form: str | None) -> "Screen":
+        """A screen for the answers to a question, in the format that is given or suits who reads them."""
+        if form is not None and form not in FORMATS:
+            raise InputError(f"must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {form!r}", option="format")
+        screen = cls(quiet)
+        screen.form = form or ("table" if screen.console.is_terminal else PIPED)
+        return screen
 
     def say(self, line: str = "") -> None:
         """Print a line."""
         self.console.print(line, markup=False)
 
+    def remark(self, line: str) -> None:
+        """Print a line about an answer: below a table, or on standard error if another program reads the answer."""
+        if self.form == "table":
+            self.say(line)
+        elif not self.quiet:
+            print(line, file=sys.stderr)
+
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table; numbers are right-aligned."""
+        """Print a table for people, with numbers right-aligned, or all of it for another program."""
+        listed = list(rows)
+        if self.form != "table":
+            if not self.quiet:
+                print(_as_text(columns, listed, self.form), end="")
+            return
         from rich import box
         from rich.table import Table
 
-        listed = list(rows)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for place, name in enumerate(columns):
             numeric = all(isinstance(row[place], float | int | None) for row in listed)
@@ -51,14 +77,23 @@ class Screen:
             table.add_row(*map(_cell, row))
         self.console.print(table, markup=False)
 
-    def facts(self, facts: Mapping[str, object], title: str | None = None) -> None:
-        """Print a title, if given, then names and values, one per line, without those that are None."""
+    def answer(self, columns: Mapping[str, Sequence[object]], shown: Sequence[str] | None = None) -> None:
+        """Print the columns of an answer: those of `shown`, if given, in a table, all of them for another program."""
+        names = [name for name in columns if self.form != "table" or shown is None or name in shown]
+        self.table(names, list(zip(*(columns[name] for name in names), strict=True)))
+
+    def facts(self, facts: Mapping[str, object], title: str | None = None, verbatim: bool = False) -> None:
+        """Print a title, if given, then names and values, one per line, without those that are None.
+
+        In names an underscore becomes a blank, unless they are to be printed `verbatim`.
+        """
         if title is not None:
             self.say(title)
         known = {name: value for name, value in facts.items() if value is not None}
         width = max(map(len, known), default=0)
         for name, value in known.items():
-            self.say(f"  {name.replace('_', ' '):<{width}}  {_cell(value)}")
+            shown = name if verbatim else name.replace("_", " ")
+            self.say(f"  {shown:<{width}}  {_cell(value)}")
 
     def graph(self, graph: "Graph") -> None:
         """Print the size of a graph and what was changed or found while it was read."""
@@ -70,19 +105,21 @@ class Screen:
         """Print the name and size of a file that was written, and what it is."""
         self.say(f"wrote {path}{what and ': '}{what} ({in_bytes(path.stat().st_size)})")
 
-    def pairs(self, table: "pa.Table", output: Path | None, noun: str, columns: Sequence[str] | None = None) -> None:
-        """Print the first rows of a table that starts with two ids, and write all rows to the output, if given.
+    def pairs(self, table: "pa.Table", output: Path | None, noun: str, shown: Sequence[str] | None = None) -> None:
+        """Print a table that starts with two ids, and write it to the output, if given.
 
-        Only these `columns` are printed, by default all.
+        On a terminal, only the first rows are printed, and only the columns of `shown`, if given.
         """
-        shown = table if columns is None else table.select(columns)
-        rows = [tuple(row.values()) for row in shown[:SHOWN].to_pylist()]
-        self.table(shown.column_names, [(str(source), str(target), *rest) for source, target, *rest in rows])
-        if len(table) > SHOWN:
+        first = table[:SHOWN] if self.form == "table" else table
+        columns = first.to_pydict()
+        ids = {name: [str(each) for each in columns[name]] for name in table.column_names[:2]}
+        if self.form == "table" or output is None:
+            self.answer(columns | ids, shown)
+        if len(table) > len(first) and self.form == "table":
             self.say(f"... {len(table):,} {noun} in all" + ("" if output else "; -o FILE writes them"))
         if output:
             write_table(table, output)
-            self.say(f"wrote {output}")
+            self.remark(f"wrote {output}")
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Report]:
@@ -124,7 +161,6 @@ def download_listener(report: Report) -> Callable[[int, int | None], None]:
 
 def _console(quiet: bool) -> "Console":
     import os
-    import sys
 
     from rich.console import Console
 
@@ -134,7 +170,10 @@ def _console(quiet: bool) -> "Console":
             self.quiet = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    return Patient(quiet=quiet, highlight=False, soft_wrap=True, emoji=False)  # n:dog is an id, not an emoji
+    console = Patient(quiet=quiet, highlight=False, soft_wrap=True, emoji=False)  # n:dog is an id, not an emoji
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    return console
 
 
 def check_outputs(
@@ -203,6 +242,33 @@ def _figures(progress: "Progress") -> str:
     auc = "" if progress.validation_auc is None else f"  AUC {progress.validation_auc:.4f}"
     rate = f"{progress.edges_per_second:,.0f} edges/s"
     return f"step {progress.step:,}  loss {progress.loss:.3f}{auc}  {rate}"
+
+
+def _as_text(columns: Sequence[str], rows: Sequence[Sequence[object]], form: str) -> str:
+    """All rows of a table, as tab-separated or comma-separated lines, or as JSON."""
+    import csv
+    import io
+    import json
+
+    plain = [[_plain(value) for value in row] for row in rows]
+    if form == "json":
+        objects = (json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in plain)
+        return "[" + ",\n ".join(objects) + "]\n"
+    written = io.StringIO()
+    if form == "csv":
+        csv.writer(written, lineterminator="\n").writerows([columns, *plain])
+        return written.getvalue()
+    lines = ["\t".join("" if value is None else _on_one_line(value) for value in row) for row in [columns, *plain]]
+    return "\n".join([*lines, ""])
+
+
+def _on_one_line(value: object) -> str:
+    return str(value).replace("\t", " ").replace("\r", " ").replace("\n", " ")
+
+
+def _plain(value: object) -> object:
+    """A value that other programs read: a float has the seven digits that 32 bits hold."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def _cell(value: object) -> str:

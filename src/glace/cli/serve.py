@@ -67,6 +67,7 @@ def explore(
     check_ending(export, ".html")
     screen, fitted = Screen(quiet), load(model)
     if export is not None:
+        page.check_size(len(fitted.embedding))  # before the slow map is made
         positions = _map(fitted, model, layout, n_jobs, screen)
         page.export(Answers(fitted, model.stem), positions, export, _clusters(fitted, model, screen))
         screen.wrote(export)

@@ -75,6 +75,10 @@ def _check_filled(column: ArrowColumn, name: str, where: RowLocator) -> None:
 
 def _numbers(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDArray[np.float64]:
     _check_filled(column, name, where)
+    return _as_floats(column)
+
+
+def _as_floats(column: ArrowColumn) -> npt.NDArray[np.float64]:
     values: npt.NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy()
     return values
 
@@ -95,14 +99,33 @@ def weights_of(table: pa.Table, name: str, where: RowLocator) -> npt.NDArray[np.
     return weights
 
 
-def dense_of(table: pa.Table, columns: list[str], where: RowLocator) -> npt.NDArray[np.float32]:
-    """Return the columns as one dense matrix of finite numbers."""
+def dense_of(
+    table: pa.Table, columns: list[str], where: RowLocator, *, declarable: bool = True
+) -> npt.NDArray[np.float32]:
+    """Return the columns as one dense matrix of finite numbers.
+
+    Columns of new nodes are not `declarable`: what kind they are was settled in training.
+    """
     dense = np.empty((table.num_rows, len(columns)), dtype=np.float32)
     for place, name in enumerate(columns):
         column = table.column(name)
-        _check_number(column, name, where)
-        dense[:, place] = _finite(_numbers(column, name, where), name, where)
+        _check_number(column, name, where, declarable)
+        if column.null_count:
+            raise _missing_number(column, name, where, declarable)
+        dense[:, place] = _finite(_as_floats(column), name, where)
     return dense
+
+
+def _missing_number(column: ArrowColumn, name: str, where: RowLocator, declarable: bool) -> InputError:
+    row = where.row(pc.index(pc.is_null(column), True).as_py())
+    if not declarable:
+        return InputError(
+            f"{row}: no value in column {name!r}; fill it in: the model was trained without missing values"
+        )
+    return InputError(
+        f"{row}: no value in column {name!r}; fill it in, or declare the column as a number that may be missing",
+        hint=("columns", {name: "number"}),
+    )
 
 
 def are_sparse_rows(schema: pa.Schema, columns: list[str]) -> bool:
@@ -164,11 +187,13 @@ def numbers_or_nan(column: ArrowColumn, name: str, where: RowLocator) -> npt.NDA
     return values
 
 
-def _check_number(column: ArrowColumn, name: str, where: RowLocator) -> None:
+def _check_number(column: ArrowColumn, name: str, where: RowLocator, declarable: bool = True) -> None:
     if not (is_number(column.type) or pa.types.is_null(column.type)):
+        problem = f"attributes must be numbers, but column {name!r} holds {column.type}{_example(column, where)}"
+        if not declarable:
+            raise InputError(f"{where.name}: {problem}; correct it: the model was trained on numbers")
         raise InputError(
-            f"{where.name}: attributes must be numbers, but column {name!r} holds {column.type}"
-            f"{_example(column, where)}; correct it, or declare the column as category, text or drop, in a graph "
+            f"{where.name}: {problem}; correct it, or declare the column as category, text or drop, in a graph "
             "with node types by its type",
             hint=("columns", {name: "category"}),
         )

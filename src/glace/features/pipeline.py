@@ -166,6 +166,15 @@ class FeaturePipeline:
             blocks.append(block * np.float32(1 / math.sqrt(number[column.kind])) if column.shared else block)
         return _side_by_side(blocks, self.is_sparse), counts
 
+    def have_numbers(self, table: pa.Table, where: RowLocator) -> npt.NDArray[np.bool_]:
+        """Return (n,) whether a row has a number: at the mean it becomes a zero, and yet the row is not empty."""
+        filled = [
+            ~column.cells(table.column(column.name), where).missing
+            for column in self.columns
+            if isinstance(column, Number)
+        ]
+        return np.logical_or.reduce(filled) if filled else np.zeros(table.num_rows, np.bool_)
+
     def texts(self, table: pa.Table, where: RowLocator) -> list[str]:
         """Return the texts of a table; only for a pipeline whose only column is a text."""
         ((_, cells),) = self._cells(table, where)
@@ -219,14 +228,22 @@ def parsed_columns(given: Sequence[str]) -> dict[str, str]:
     for each in given:
         parts = _NAME_AND_KIND.fullmatch(each)
         if parts is None:
-            raise InputError(
-                f"a column is given as NAME=KIND, not {each!r}; kinds: {', '.join(KINDS)} (sentence:MODEL)"
-            )
+            raise _bad_kind(each)
         name, kind = parts.groups()
         if name in found:
             raise InputError(f"column {name!r} is given twice, as {found[name]} and {kind}; give it once")
         found[name] = kind
     return found
+
+
+def _bad_kind(given: str) -> InputError:
+    name, equals, kind = given.rpartition("=")
+    kinds = f"kinds: {', '.join(KINDS)} (sentence:MODEL)"
+    if not equals or not name:
+        return InputError(f"a column is given as NAME=KIND, not {given!r}; {kinds}")
+    if kind == "label":
+        return InputError(f"column {name!r} cannot be a label here; name the labels", hint=("label_column", name))
+    return InputError(f"column {name!r} cannot be {kind!r}; {kinds}")
 
 
 def distinct_columns(pipeline: FeaturePipeline, rows: int) -> int:
@@ -318,7 +335,7 @@ class NewColumns(NamedTuple):
             matrix.resize(table.num_rows, max(self.width or 0, matrix.shape[1]))
             return matrix, ()
         names = columns if self.names is None else list(self.names)
-        return dense_of(ordered(table, key, names, where, self.layout), names, where), ()
+        return dense_of(ordered(table, key, names, where, self.layout), names, where, declarable=False), ()
 
 
 def frame_rows(frame: Frame, columns: NewColumns) -> Rows:

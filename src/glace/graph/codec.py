@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.blocks import blocks, row_blocks
@@ -54,8 +55,11 @@ def encode(graph: Graph, *, ids: bool = True, neighbors: bool = False) -> tuple[
     for name, categories in (("labels", graph.labels), ("node_types", graph.node_types)):
         if categories is not None:
             arrays |= {f"{name}/codes": categories.codes, **pack_strings(f"{name}/names", categories.names)}
+    for place, column in enumerate(graph.node_columns.values()):
+        arrays |= pack_strings(f"columns/{place}", column)
     types, of_types = encode_types(graph.by_type().types)
-    return {"nodes": graph.num_nodes, "directed": graph.directed, "types": types}, arrays | of_types
+    facts: JSON = {"nodes": graph.num_nodes, "directed": graph.directed, "types": types}
+    return facts | ({"columns": list(graph.node_columns)} if graph.node_columns else {}), arrays | of_types
 
 
 def decode(
@@ -95,7 +99,18 @@ def decode(
         labels,
         node_types,
         mapped=Mapped(neighbors=neighbors) if mapped else None,
+        node_columns=_columns(metadata.get("columns", []), count, arrays),
     )
+
+
+def _columns(names: object, count: int, arrays: Arrays) -> dict[str, pa.Array]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise FormatError("the columns must be a list of distinct names")
+    columns = {name: unpack_strings(f"columns/{place}", arrays) for place, name in enumerate(names)}
+    for name, column in columns.items():
+        if len(column) != count:
+            raise FormatError(f"column {name!r} has {len(column):,} values for {count:,} nodes")
+    return columns
 
 
 def encode_types(types: Sequence[NodeType], *, rows: bool = True) -> tuple[list[JSON], Arrays]:

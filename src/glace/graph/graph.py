@@ -3,7 +3,7 @@
 import hashlib
 import html
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import EllipsisType
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import scipy.sparse as sp
 
 from glace.blocks import row_blocks
@@ -133,10 +134,11 @@ class NodeType:
         return replace(self, count=len(rows), attributes=taken).by_values()
 
     def text(self) -> str:
-        """Describe the type, such as "120 word with 500 sparse attributes"."""
+        """Describe the type, such as "120 nodes of type word with 500 sparse attributes"."""
+        nodes = f"{self.count:,} node{'s' * (self.count != 1)} of type {self.name}"
         if self.width is None:
-            return f"{self.count:,} {self.name} without attributes"
-        return f"{self.count:,} {self.name} with {self.width:,} {self.storage} attributes"
+            return f"{nodes} without attributes"
+        return f"{nodes} with {self.width:,} {self.storage} attributes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,6 +353,8 @@ class Graph:
         What was found and treated while the graph was made from data.
     mapped : Mapped, optional
         Set if the arrays are mapped from files; whatever needs all of them then works in blocks.
+    node_columns : mapping of str to pyarrow.Array
+        Columns of the node tables that hold text, such as titles, for people to read: (n,) each, "" for none.
 
     Examples
     --------
@@ -370,6 +374,7 @@ class Graph:
     node_types: Categories | None = None
     cleaning_report: CleaningReport = field(default_factory=CleaningReport)
     mapped: Mapped | None = None
+    node_columns: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Graph({', '.join(self._facts())})"
@@ -680,6 +685,7 @@ class Graph:
             node_types=self.node_types.take(chosen) if self.node_types else None,
             cleaning_report=CleaningReport(),
             mapped=None,
+            node_columns={name: column.take(pa.array(chosen)) for name, column in self.node_columns.items()},
         )
 
     def fingerprint(self) -> str:

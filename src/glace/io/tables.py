@@ -22,6 +22,7 @@ from glace.features.columns import (
     edge_columns,
     id_column,
     ids_of,
+    is_text,
     label_and_type,
     sparse_rows_of,
     texts_of,
@@ -32,7 +33,7 @@ from glace.features.layout import PLAIN, TableLayout, layout_of, resolved
 from glace.features.pipeline import FeaturePipeline, Kinds, distinct_columns
 from glace.features.text import TextVocabulary
 from glace.graph.graph import CleaningReport, Graph, NodeType, build
-from glace.ids import NodeIds
+from glace.ids import NodeIds, plain_array
 from glace.io.by_type import (
     Columns,
     EdgeTables,
@@ -45,9 +46,11 @@ from glace.io.by_type import (
     types_of,
 )
 from glace.io.merged_ids import merged_ids_note
-from glace.sparse import Matrix
+from glace.sparse import Matrix, nonzeros_per_row
 
 Positions = npt.NDArray[np.int64]
+MOST_COLUMN_BYTES = 64 << 20
+"""A larger column of text is not kept with the graph."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,10 @@ class NodeTable:
     pipeline: FeaturePipeline | None = None
     feature_names: tuple[str, ...] | None = None
     cleaning_report: CleaningReport = field(default_factory=CleaningReport)
+    columns: Mapping[str, pa.Array] = field(default_factory=dict)
+    """Columns of text, for people to read."""
+    zero_rows: int = 0
+    """Rows that are all zeros although a cell has a value: numbers at their means."""
 
 
 def from_tables(
@@ -181,8 +188,18 @@ def edge_table(table: pa.Table, where: RowLocator, ends: Ends = ("", ""), layout
 def node_table(table: pa.Table, where: RowLocator, source: NodeSource) -> NodeTable:
     """The nodes of an Arrow table of attributes or texts."""
     if source.role == "texts":
-        return text_table(table, where, source.layout)
-    return attribute_table(table, where, source.columns, source.pipeline, source.layout)
+        nodes = text_table(table, where, source.layout)
+    else:
+        nodes = attribute_table(table, where, source.columns, source.pipeline, source.layout)
+    used = (id_column(table.column_names, where, source.layout), *source.layout.categories)
+    columns = {name: table.column(name) for name in table.column_names if name not in used}
+    return replace(nodes, columns={name: _readable(each) for name, each in columns.items() if is_text(each.type)})
+
+
+def _readable(column: pa.ChunkedArray) -> pa.Array:
+    """A column of text, "" where it has no value."""
+    plain = pa.concat_arrays([plain_array(chunk) for chunk in column.chunks] or [pa.array([], pa.large_string())])
+    return pc.fill_null(plain, "")
 
 
 def attribute_table(
@@ -220,7 +237,10 @@ def attribute_table(
         missing, unknown = sum(each.missing for each in counts), sum(each.unknown for each in counts)
         alike = 0 if kinds is None else distinct_columns(pipeline, len(ids))
         report = CleaningReport(missing_values=missing, unknown_values=unknown, distinct_columns=alike, notes=notes)
-        return NodeTable(ids, where, matrix, *categories, pipeline=pipeline, cleaning_report=report)
+        zeros = nonzeros_per_row(matrix) == 0
+        at_mean = int((zeros & pipeline.have_numbers(table, where)).sum())
+        nodes = NodeTable(ids, where, matrix, *categories, pipeline=pipeline, cleaning_report=report)
+        return replace(nodes, zero_rows=at_mean)
     if sparse_rows:
         return NodeTable(ids, where, sparse_rows_of(table, where), *categories)
     dense = dense_of(table, columns, where) if columns else None
@@ -262,7 +282,7 @@ def join(
         NodeType(name, len(table.ids), table.attributes, table.feature_names, table.pipeline)
         for name, table in zip(names, tables, strict=True)
     ]
-    return build(
+    graph = build(
         pairs,
         _stacked([each.weights for each in edges]),
         ids,
@@ -273,15 +293,47 @@ def join(
         cleaning_report=replace(
             _cleaning_report(tables, rows, pairs, first),
             shared_ids=shared_ids,
-            notes=(*_merged_ids(edges), *(note for each in tables for note in each.cleaning_report.notes)),
+            notes=(
+                *_merged_ids(edges),
+                *_spaced_ids(ids),
+                *(note for each in tables for note in each.cleaning_report.notes),
+            ),
         ),
     )
+    report = graph.cleaning_report
+    empty = report.empty_attribute_rows - sum(table.zero_rows for table in tables)
+    return replace(
+        graph, cleaning_report=replace(report, empty_attribute_rows=empty), node_columns=_node_columns(tables)
+    )
+
+
+def _node_columns(tables: list[NodeTable]) -> dict[str, pa.Array]:
+    """The text columns of all types; a type that lacks one has "". Without those that would make files large."""
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    whole = {
+        name: pa.concat_arrays([table.columns.get(name, _blank(len(table.ids))) for table in tables]) for name in names
+    }
+    return {name: column for name, column in whole.items() if column.nbytes <= MOST_COLUMN_BYTES}
 
 
 def _merged_ids(edges: Sequence[EdgeTable]) -> list[str]:
     plain = [each for each in edges if each.ends == ("", "")]
     notes = (merged_ids_note(each.where.name, each.names, each.source, each.target) for each in plain)
     return [note for note in notes if note is not None]
+
+
+def _spaced_ids(ids: NodeIds) -> list[str]:
+    """Say how many ids differ from another one by spaces only."""
+    if not ids.are_strings:
+        return []
+    trimmed = pc.utf8_trim_whitespace(ids.array)
+    spaced = pc.and_(pc.not_equal(trimmed, ids.array), pc.is_in(trimmed, value_set=ids.array))
+    found = ids.array.filter(spaced)
+    if not len(found):
+        return []
+    return [
+        f"{len(found):,} ids differ from another id by spaces only (first: {found[0].as_py()!r}); they are other nodes"
+    ]
 
 
 def _type_names(edges: Sequence[EdgeTable], nodes: Mapping[str, NodeTable]) -> list[str]:
@@ -362,9 +414,11 @@ def unknown_node(edges: EdgeTable, node_type: str, ids: NodeIds, nodes: RowLocat
         return None
     row = int(bad_rows[0])
     node = next(column[row].as_py() for column, bad in zip(columns, unknown, strict=True) if bad[row])
+    alike = ids.alike_but_for_spaces(node)
+    spaces = "" if alike is None else f", but {alike!r} has, which differs by spaces only"
     return InputError(
-        f"{edges.where.row(row)}: node {node!r} has no row in {nodes.name}; {count:,} such node{'s'[: count > 1]} in "
-        "all; add the rows, or give such nodes empty attributes",
+        f"{edges.where.row(row)}: node {node!r} has no row in {nodes.name}{spaces}; {count:,} such "
+        f"node{'s'[: count > 1]} in all; add the rows, or give such nodes empty attributes",
         hint=("nodes_without_attributes", "empty"),
     )
 
@@ -383,7 +437,12 @@ def _extended(nodes: NodeTable, added: pa.Array) -> NodeTable:
         attributes=attributes,
         labels=_padded(nodes.labels, count),
         node_types=_padded(nodes.node_types, count),
+        columns={name: pa.concat_arrays([each, _blank(count)]) for name, each in nodes.columns.items()},
     )
+
+
+def _blank(count: int) -> pa.Array:
+    return pa.repeat(pa.scalar("", pa.large_string()), count)
 
 
 def _padded(categories: Categories | None, count: int) -> Categories | None:

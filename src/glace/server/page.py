@@ -93,13 +93,17 @@ def _packed(numbers: npt.NDArray[np.generic]) -> str:
     return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f4").tobytes()).decode()
 
 
+def check_size(nodes: int) -> None:
+    """Raise if a page that needs no server would be too large."""
+    if nodes > MOST_NODES:
+        raise InputError(
+            f"a standalone page holds at most {MOST_NODES:,} nodes, not {nodes:,}; use `glace explore` without a file"
+        )
+
+
 def export(answers: Answers, positions: Positions, path: Path, clusters: Categories | None = None) -> None:
     """Write the page with the map of these positions and all answers into one file."""
-    if len(answers.embedding) > MOST_NODES:
-        raise InputError(
-            f"a standalone page holds at most {MOST_NODES:,} nodes, not {len(answers.embedding):,}; "
-            "use `glace explore` without a file"
-        )
+    check_size(len(answers.embedding))
     # Inside a script element, text must not look like the end of it or the start of another.
     values = map_values(answers, positions, clusters) | _all_answers(answers)
     data = json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")

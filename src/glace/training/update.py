@@ -89,7 +89,11 @@ def update(
     graph = checked_graph(graph)
     _check_options(drift_penalty, max_steps)
     if graph.directed != fitted.directed:
-        raise InputError(f"the graph must be {'directed' if fitted.directed else 'undirected'}, as in training")
+        was, now = ("directed", "undirected") if fitted.directed else ("undirected", "directed")
+        advice = "read them with" if fitted.directed else "leave out"
+        raise InputError(
+            f"the model was trained on {was} edges, but these are {now}; {advice} this option", hint=("directed", True)
+        )
     config = fitted.config if n_jobs is None else fitted.config.replace(n_jobs=n_jobs)
     method = method_named(fitted.method)
     fitted.embedding.ids.find(graph.ids.array)  # ids of another type raise here

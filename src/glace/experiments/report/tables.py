@@ -96,7 +96,8 @@ def _facts(results: Results) -> Table:
 
 def _counts(runs: Sequence[Run]) -> str:
     counts: Counter[str] = Counter(run.status for run in runs)
-    return f"{len(runs)}: {', '.join(f'{status} {counts[status]}' for status in STATUSES if counts[status])}"
+    found = [f"{counts[status]} {status}" for status in STATUSES if counts[status]]
+    return f"{len(runs)}, all done" if counts["done"] == len(runs) else ", ".join(found)
 
 
 def _when(runs: Sequence[Run]) -> str:
