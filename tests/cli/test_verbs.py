@@ -66,6 +66,41 @@ def test_starting_imports_nothing_slow():
     assert not slow & set(loaded.split())
 
 
+QUESTIONS = [
+    ["neighbors", "people.glace", "node 01"],
+    ["score", "people.glace", "node 01", "node 02"],
+    ["links", "people.glace", "node 01"],
+    ["info", "people.glace"],
+    ["export", "people.glace", "-o", "out.parquet"],
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question[0])
+def test_questions_about_known_nodes_import_nothing_slow(folder, question):
+    code = "import sys; from glace.cli import main; sys.exit = lambda code: None; main.main(); print(*sys.modules)"
+    command = [sys.executable, "-c", code, *question]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    slow = {"torch", "sklearn", "numba", "pandas", "matplotlib", "duckdb"}
+    assert not slow & set(done.stdout.split()), done.stderr
+
+
+WRONG = [
+    ["neighbors", "none.glace", "x"],
+    ["fit", "none.csv"],
+    ["fit", "edges.csv", "--dim", "x"],
+    ["info", "none.glace"],
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG, ids=lambda arguments: " ".join(arguments))
+def test_wrong_arguments_are_refused_before_anything_slow(folder, arguments):
+    code = "import sys; from glace.cli import main; sys.exit = lambda code: None; main.main(); print(*sys.modules)"
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("error: ")
+    assert not {"numpy", "pyarrow", "scipy"} & set(done.stdout.split())
+
+
 def test_importing_the_package_warns_of_nothing():
     subprocess.run([sys.executable, "-W", "error", "-c", "import glace"], check=True)
 

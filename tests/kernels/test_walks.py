@@ -1,5 +1,8 @@
 """Short walks beside powers of dense matrices; candidates beside a sort of all nodes."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -232,3 +235,43 @@ def test_sparse_products_beside_the_dense_ones():
     sparse_products(matrix.indptr, matrix.indices, matrix.data, sources, targets, products)
     expected = np.einsum("sd,skd->sk", dense[sources].astype(float), dense[targets].astype(float))
     np.testing.assert_allclose(products, np.where(targets < 0, 7, expected), rtol=1e-5, atol=1e-6)
+
+
+INTERPRETED = """
+import sys
+import numpy as np
+import scipy.sparse as sp
+from glace.kernels import walks
+
+rng = np.random.default_rng(0)
+dense = np.triu(rng.random((40, 40)) < 0.1, 1)
+graph = sp.csr_array(dense | dense.T, dtype=np.float32)
+nodes, targets = np.arange(40), rng.integers(-1, 40, (40, 7))
+cutoffs, words = np.array([1e-5, 1e-5, 1e-3]), sp.csr_array(np.round(rng.random((40, 9)), 1), dtype=np.float32)
+left = rng.random((40, 21)).astype(np.float32)
+types, allowed = np.zeros(40, np.int64), np.ones((1, 1), np.bool_)
+
+
+def all_of_them():
+    pairs, found, candidates = np.empty((40, 5)), np.zeros((40, 7, 5)), np.empty((40, 12), np.int64)
+    walked, products, shared = np.zeros((40, 12, 5)), np.zeros((40, 7), np.float32), np.zeros((40, 7))
+    walks.pair_walks(graph.indptr, graph.indices, nodes, nodes[::-1].copy(), cutoffs, pairs)
+    walks.walk_values(graph.indptr, graph.indices, nodes, targets, cutoffs, found)
+    walks.walk_candidates(graph.indptr, graph.indices, nodes, types, allowed, 4, cutoffs, candidates, walked)
+    walks.row_products(left, left, nodes, targets, products)
+    walks.sparse_products(words.indptr, words.indices, words.data, nodes, targets, shared)
+    return pairs, found, candidates, walked, products, shared
+
+
+slow = all_of_them()
+assert "numba" not in sys.modules, "small tasks are interpreted"
+import numba
+
+for one, other in zip(slow, all_of_them(), strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-12)
+assert isinstance(walks._walk, numba.core.dispatcher.Dispatcher), "the others are compiled"
+"""
+
+
+def test_small_tasks_are_interpreted_with_the_same_result():
+    subprocess.run([sys.executable, "-c", INTERPRETED], check=True)

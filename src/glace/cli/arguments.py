@@ -157,6 +157,20 @@ class GraphSource:
         listed = [*(self.edges or []), *(self.attributes or []), *(self.texts or [])]
         return [self.graph, *(_typed(each)[1] for each in listed)]
 
+    def check_files(self) -> None:
+        """Raise at once if a file of a table is not there, before anything slow is imported."""
+        from glace.storage.files import existing
+
+        named = {"edges": self.edges, "attributes": self.attributes, "texts": self.texts}
+        for role, listed in named.items():
+            for path in (_typed(each)[1] for each in listed or []):
+                if not path.is_dir():
+                    existing(path, f"a file of {role}")
+        suffix = Path(self.graph or "").suffix.lower()
+        is_file = suffix in (".npz", ".csv", ".tsv", ".txt", ".parquet") and not Path(self.graph or "").is_dir()
+        if self.graph is not None and is_file:
+            existing(self.graph, "a graph in an .npz file" if suffix == ".npz" else "a file of edges")
+
     def load(self, pipeline: Any = None) -> "Graph":
         """Read the graph; raise if an option does not apply to it.
 

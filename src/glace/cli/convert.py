@@ -22,6 +22,7 @@ def convert(
 
     screen = Screen(quiet)
     check_outputs(output, inputs=source.files(), folder_mark=MARK)
+    source.check_files()
     with screen.progress("reading") as report:
         graph = source.write(output, lambda stage, share: report(share, stage=stage))
     screen.graph(graph)

@@ -20,6 +20,7 @@ from glace.cli.arguments import (
     Separator,
     TextColumn,
 )
+from glace.cli.quick import check_model, skip_pandas
 from glace.cli.screen import Screen, check_outputs, in_bytes, write_record
 from glace.errors import InputError
 
@@ -167,6 +168,8 @@ def _novel(count: int, nodes: int, first: "NodeId", about_first: str = "") -> st
 
 def export(model: AnyEmbedding, output: EmbeddingOutput, quiet: Quiet = False) -> None:
     """Write the Gaussians of all nodes: id, type if there are types, mean, variance."""
+    check_model(model)
+    skip_pandas()
     from glace.fitted.model import load_any
     from glace.gaussian.embedding_file import check_ending, write_embedding
 

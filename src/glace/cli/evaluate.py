@@ -58,6 +58,7 @@ def evaluate(
     wanted = Evaluation(task, source.name, method, seed, named_options(option), split, hidden_share)
     check(wanted)
     check_outputs(json, inputs=[*source.files(), split])
+    source.check_files()
     graph, screen = source.load(), Screen(quiet)
     screen.say(repr(graph))
     record = evaluate(graph, wanted)

@@ -52,11 +52,11 @@ def fit(
 ) -> None:
     """Train one Gaussian per node of a graph and write a model file."""
     from glace.config.config import METHODS
-    from glace.fitted.model import check_model_name
 
     screen, given, checkpoint = Screen(quiet or not _is_first()), options | named_options(option), _checkpoint(output)
     if _is_first():
         check_outputs(output, json, inputs=source.files())
+        source.check_files()
     if method not in METHODS:
         if resume or estimate:
             known = ", ".join(METHODS)
@@ -68,6 +68,8 @@ def fit(
         raise InputError(f"{method} has no option {unknown[0]!r}; see 'glace fit --help'")
     config = METHODS[method].config(**given)
     config.model.resolved_dissimilarity(source.directed, METHODS[method].gaussian)
+    from glace.fitted.model import check_model_name
+
     check_model_name(output)
     if not checkpoint_seconds >= 0:
         raise InputError(f"must be a number of at least 0, not {checkpoint_seconds}", option="checkpoint_seconds")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glace.cli.arguments import GraphSource, Json, Quiet
+from glace.cli.quick import check_model, skip_pandas
 from glace.cli.screen import Screen, check_outputs, ranked_by, scaled_attributes, write_record
 from glace.errors import InputError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
     """Show the size of a graph and what was found while reading it, or the facts about a model file (.glace)."""
     check_outputs(json, inputs=source.files())
+    source.check_files()
     screen = Screen(quiet)
     if source.graph is not None and source.graph.lower().endswith(".glace"):
         if source != GraphSource(graph=source.graph):
@@ -30,6 +32,8 @@ def info(source: GraphSource, json: Json = None, quiet: Quiet = False) -> None:
 
 
 def _model_info(path: str, screen: Screen, json: Path | None) -> None:
+    check_model(path)
+    skip_pandas()
     from glace.fitted.model import load
 
     model = load(path)

@@ -9,6 +9,7 @@ from glace.cli.arguments import Format, Json, K, MissingEdgeFraction, ModelFile,
 from glace.cli.columns import pairs_with_columns
 from glace.cli.embed import novel_nodes
 from glace.cli.neighbors import new_nodes
+from glace.cli.quick import EMBEDDINGS, check_model, skip_pandas
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
 from glace.errors import InputError
 
@@ -75,6 +76,9 @@ def links(
     if node is not None and of is not None:
         raise InputError("give the id of a node, or --of FILE with new nodes, not both")
     screen = Screen.of_answers(quiet, form)
+    if model.suffix not in EMBEDDINGS:
+        check_model(model)
+    skip_pandas()
     check_outputs(output, json, inputs=[model, graph, of])
     check_ending(output, ".csv", ".parquet")
     if links_by not in ("model", "gaussian"):

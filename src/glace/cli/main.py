@@ -13,7 +13,7 @@ import typer
 from typer import Option
 
 from glace import __version__
-from glace.cli import datasets
+from glace.cli import datasets, quick
 from glace.cli.arguments import OPTION_GROUPS
 from glace.cli.clusters import clusters
 from glace.cli.convert import convert
@@ -105,6 +105,7 @@ app.add_typer(datasets.app, name="datasets")
 
 def main() -> None:
     """Run the command line and exit."""
+    quick.enabled = True
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

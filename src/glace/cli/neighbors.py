@@ -9,6 +9,7 @@ from typer import Argument, Option
 from glace.cli.arguments import AnyEmbedding, Format, Json, K, Quiet, Show
 from glace.cli.columns import with_columns
 from glace.cli.embed import novel_nodes
+from glace.cli.quick import check_model, skip_pandas
 from glace.cli.screen import Screen, check_outputs, write_record
 from glace.errors import InputError
 
@@ -42,13 +43,15 @@ def neighbors(
 
     Two nodes that are alike need not have an edge: `glace links` finds the edges that are missing.
     """
-    from glace.fitted.model import load_any
-    from glace.queries.neighbors import neighbors
-
     if (node is None) == (of is None):
         raise InputError("give either the id of a node, or --of FILE with new nodes")
     screen = Screen.of_answers(quiet, form)
+    check_model(model)
+    skip_pandas()
     check_outputs(json, inputs=[model, of])
+    from glace.fitted.model import load_any
+    from glace.queries.neighbors import neighbors
+
     embedding, fitted = load_any(model)
     if why and fitted is None:
         raise InputError(f"needs a model file, and {model} is an embedding without its model", option="why")

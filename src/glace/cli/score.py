@@ -20,6 +20,7 @@ from glace.cli.arguments import (
     TargetColumn,
 )
 from glace.cli.columns import pairs_with_columns
+from glace.cli.quick import check_model, skip_pandas
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record
 from glace.errors import InputError
 
@@ -51,14 +52,16 @@ def score(
     The probability is that of `glace links`, computed as if the pair had no edge. An embedding without its model has
     none.
     """
+    screen = Screen.of_answers(quiet, form)
+    check_model(model)
+    skip_pandas()
+    check_outputs(output, json, inputs=[model, pairs])
+    check_ending(output, ".csv", ".parquet")
     from glace.cli.links import missing_edges_line
     from glace.features.layout import TableLayout
     from glace.fitted.model import load_any
     from glace.queries.pair_scores import pair_scores_at
 
-    screen = Screen.of_answers(quiet, form)
-    check_outputs(output, json, inputs=[model, pairs])
-    check_ending(output, ".csv", ".parquet")
     embedding, fitted = load_any(model)
     layout = TableLayout(source_column, target_column, separator=separator, encoding=encoding, header=header)
     positions = _pairs(embedding.ids, nodes or [], pairs, layout)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from glace.cli.arguments import GraphSource, Json, ModelOutput, NJobs, Quiet
+from glace.cli.quick import check_model
 from glace.cli.screen import Screen, check_outputs, training_listener, write_record
 from glace.errors import InputError
 
@@ -29,11 +30,13 @@ def update(
 
     Give the whole graph: nodes that are no longer in it are removed from the model.
     """
+    check_outputs(output, json, inputs=[model, *source.files()])
+    source.check_files()
+    check_model(model)
     from glace.fitted.model import check_model_name, load
     from glace.training.update import compare
     from glace.training.update import update as update_model
 
-    check_outputs(output, json, inputs=[model, *source.files()])
     check_model_name(output)
     screen, fitted = Screen(quiet), load(model)
     graph = source.load(_pipelines(source, fitted))

@@ -3,13 +3,14 @@
 import functools
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -37,6 +38,8 @@ _threads = _Threads()
 
 def compiled(function: Function) -> Function:
     """Compile a function at its first call and cache the result on disk."""
+    import numba
+
     # Python's error model would check every division for zero, which prevents vectorization.
     options = {"nogil": True, "error_model": "numpy"}
     try:
@@ -45,20 +48,51 @@ def compiled(function: Function) -> Function:
         return cast(Function, numba.njit(**options)(function))
 
 
-def by_rows(count: Callable[..., int], least: int = 64) -> Callable[[Function], Function]:
+def helper(function: Function) -> Function:
+    """Mark a function of a module whose kernels are interpreted for small tasks; it is compiled when they are."""
+    _helpers.add(function)
+    return function
+
+
+_helpers: set[object] = set()
+_compiling = threading.Lock()
+
+
+def _compiled_with_helpers(function: Function) -> Function:
+    """Compile a function, and the helpers of its module first, which take the places of the interpreted ones."""
+    names = function.__globals__
+    with _compiling:
+        for name in [name for name, value in names.items() if isinstance(value, FunctionType) and value in _helpers]:
+            names[name] = compiled(names[name])
+    return compiled(function)
+
+
+def by_rows(
+    count: Callable[..., int], least: int = 64, small: Callable[..., bool] | None = None
+) -> Callable[[Function], Function]:
     """Compile a function whose last two parameters are the first row and the end of the rows that it processes.
 
     Callers leave these two out: the rows are divided among the threads. `count` returns their number, given the other
     arguments. Fewer than `least` rows per thread are not worth waking one. A thread that waits sleeps. Those of OpenMP
     spin, which on a busy machine takes ten times as long as the work.
+
+    A task that is `small`, given the arguments, is interpreted unless Numba is loaded already: loading it takes longer
+    than a question about one node may take.
     """
 
     def decorate(function: Function) -> Function:
-        kernel = compiled(function)
+        made = functools.cache(lambda: _compiled_with_helpers(function))
+        if small is None:
+            made()
 
         @functools.wraps(function)
         def call(*arguments: Any) -> None:
             rows = count(*arguments)
+            if small is not None and "numba" not in sys.modules and small(*arguments):
+                with np.errstate(all="ignore"):
+                    function(*arguments, 0, rows)
+                return
+            kernel = made()
             workers = min(threads(), rows // least)
             if workers < 2:
                 kernel(*arguments, 0, rows)

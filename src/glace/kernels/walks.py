@@ -16,7 +16,7 @@ all starts that at most doubles the visits.
 
 import numpy as np
 
-from glace.kernels.compile import BoolArray, FloatArray, IntArray, by_rows, compiled
+from glace.kernels.compile import BoolArray, FloatArray, IntArray, by_rows, helper
 
 COMMON, TWO, THREE, FOUR, PATHS = 0, 1, 2, 3, 4
 """Columns: Adamic-Adar (common neighbours, each counts 1 / log of its degree), walks of 2, 3 and 4 steps, and weighted
@@ -30,7 +30,40 @@ DECAY = 0.8
 """Probability that PageRank's walk goes on, for the order of candidates."""
 
 
-@compiled
+FEW_STARTS = 250
+FEW_VISITS = 30_000
+"""Edges that an interpreted walk may visit: it takes a microsecond or two for each."""
+FEW_PRODUCTS = 100_000
+
+
+def _are_few_walks(indptr: IntArray, indices: IntArray, starts: IntArray, *_: object) -> bool:
+    """Whether walks of three steps from all starts visit few edges."""
+    if len(starts) > FEW_STARTS:
+        return False
+    visits = 0
+    for start in np.unique(starts):
+        middles = indices[indptr[start] : indptr[start + 1]]
+        if int((indptr[middles + 1] - indptr[middles]).sum()) > FEW_VISITS:
+            return False
+        ends = np.concatenate([indices[indptr[each] : indptr[each + 1]] for each in middles] or [middles])
+        visits += int((indptr[ends + 1] - indptr[ends]).sum())
+        if visits > FEW_VISITS:
+            return False
+    return True
+
+
+def _are_few_products(left: FloatArray, _right: FloatArray, _sources: IntArray, targets: IntArray, *_: object) -> bool:
+    return bool(targets.size * left.shape[1] <= FEW_PRODUCTS)
+
+
+def _are_few_sparse(
+    indptr: IntArray, _indices: IntArray, _data: FloatArray, sources: IntArray, targets: IntArray, *_: object
+) -> bool:
+    own = indptr[sources + 1] - indptr[sources]
+    return bool((own.max(initial=0) + np.diff(indptr).max(initial=0)) * targets.size <= FEW_PRODUCTS)
+
+
+@helper
 def _add(landed: FloatArray, touched: IntArray, counts: IntArray, step: int, node: int, value: float) -> None:
     if landed[step, node] == 0:
         touched[step, counts[step]] = node
@@ -38,7 +71,7 @@ def _add(landed: FloatArray, touched: IntArray, counts: IntArray, step: int, nod
     landed[step, node] += value
 
 
-@compiled
+@helper
 def _count_edges(indptr: IntArray, indices: IntArray, start: int, end: int) -> int:
     """Return 1 if there is an edge between the two, else 0."""
     found = 0
@@ -47,7 +80,7 @@ def _count_edges(indptr: IntArray, indices: IntArray, start: int, end: int) -> i
     return found
 
 
-@compiled
+@helper
 def _walk(
     indptr: IntArray,
     indices: IntArray,
@@ -98,7 +131,7 @@ def _walk(
                         landed[PATHS, other] += half
 
 
-@compiled
+@helper
 def _clear(landed: FloatArray, touched: IntArray, counts: IntArray) -> None:
     for step in STEPS:
         for number in range(counts[step]):
@@ -110,7 +143,7 @@ def _clear(landed: FloatArray, touched: IntArray, counts: IntArray) -> None:
         landed[PATHS, touched[THREE, number]] = 0
 
 
-@compiled
+@helper
 def _read(indptr: IntArray, start: int, end: int, joined: int, landed: FloatArray, values: FloatArray) -> None:
     """Set values (5,) to the symmetric features of a pair after a walk from `start`; `joined` is 1 if it is an edge."""
     source, target = indptr[start + 1] - indptr[start] - joined, indptr[end + 1] - indptr[end] - joined
@@ -120,7 +153,7 @@ def _read(indptr: IntArray, start: int, end: int, joined: int, landed: FloatArra
         values[step] = scale * landed[step, end]
 
 
-@by_rows(lambda _indptr, _indices, starts, *_: len(starts), least=16)
+@by_rows(lambda _indptr, _indices, starts, *_: len(starts), least=16, small=_are_few_walks)
 def pair_walks(
     indptr: IntArray,
     indices: IntArray,
@@ -148,7 +181,7 @@ def pair_walks(
         _read(indptr, first, second, joined, landed, values[row])
 
 
-@compiled
+@helper
 def _kth_largest(values: FloatArray, k: int) -> float:
     """Return the k-th largest of the values, which are rearranged: Hoare's selection.
 
@@ -175,7 +208,7 @@ def _kth_largest(values: FloatArray, k: int) -> float:
     return float(values[wanted])
 
 
-@compiled
+@helper
 def _keep_best(
     order: FloatArray, nodes: IntArray, count: int, k: int, stamp: int, marks: IntArray, kept: IntArray, start: int
 ) -> int:
@@ -194,7 +227,7 @@ def _keep_best(
     return start
 
 
-@by_rows(lambda _indptr, _indices, sources, *_: len(sources), least=16)
+@by_rows(lambda _indptr, _indices, sources, *_: len(sources), least=16, small=_are_few_walks)
 def walk_candidates(
     indptr: IntArray,
     indices: IntArray,
@@ -242,7 +275,7 @@ def walk_candidates(
         _clear(landed, touched, counts)
 
 
-@compiled
+@helper
 def _order(landed: FloatArray, step: int, node: int) -> float:
     """Rank candidates by Adamic-Adar, by three steps, or by PageRank."""
     if step == TWO:
@@ -252,7 +285,7 @@ def _order(landed: FloatArray, step: int, node: int) -> float:
     return float(landed[TWO, node] + DECAY * (landed[THREE, node] + DECAY * landed[FOUR, node]))
 
 
-@by_rows(lambda _indptr, _indices, sources, *_: len(sources), least=16)
+@by_rows(lambda _indptr, _indices, sources, *_: len(sources), least=16, small=_are_few_walks)
 def walk_values(
     indptr: IntArray,
     indices: IntArray,
@@ -275,7 +308,7 @@ def walk_values(
         _clear(landed, touched, counts)
 
 
-@by_rows(lambda _left, _right, sources, *_: len(sources), least=16)
+@by_rows(lambda _left, _right, sources, *_: len(sources), least=16, small=_are_few_products)
 def row_products(
     left: FloatArray,
     right: FloatArray,
@@ -305,7 +338,7 @@ def row_products(
             products[row, column] = sums.sum()
 
 
-@by_rows(lambda _indptr, _indices, _data, sources, *_: len(sources), least=16)
+@by_rows(lambda _indptr, _indices, _data, sources, *_: len(sources), least=16, small=_are_few_sparse)
 def sparse_products(
     indptr: IntArray,
     indices: IntArray,
