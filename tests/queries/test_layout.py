@@ -42,7 +42,7 @@ def test_clusters_stay_apart_and_the_same_seed_draws_the_same_map(monkeypatch):
 )
 def test_perplexity_and_method_depend_on_the_number_of_nodes(monkeypatch, count, perplexity, method):
     opentsne = pytest.importorskip("openTSNE")
-    seen = {}
+    seen: dict[str, object] = {}
 
     class Recorder:
         def __init__(self, start, affinities, **options):

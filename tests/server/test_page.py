@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx2
+import pyarrow as pa
 import pytest
 
 import glace
@@ -240,6 +241,26 @@ def test_many_labels_share_one_grey(browser, model, positions, tmp_path):
     assert len(legend) == 13
     colours = opened.map("groups.map((group) => group.colour)")
     assert len(set(colours)) == 13
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_titles_are_shown_and_searched_and_columns_colour(browser, model, positions, tmp_path, served):
+    titles = pa.array([f"Story of {number:02}" for number in range(90)], pa.large_string())
+    town = pa.array(["Bern", "Basel", ""] * 30, pa.large_string())
+    asked = Answers(replace(model, graph=replace(model.graph, node_columns={"town": town, "title": titles})), "tales")
+    page.export(asked, positions, tmp_path / "page.html")
+    with running(make_app(asked, positions)) as port:
+        address = f"http://127.0.0.1:{port}/" if served else (tmp_path / "page.html").as_uri()
+        opened = Page(browser, address)
+        assert browser.title == "tales - glace"
+        opened.find("story of 07")
+        opened.until(lambda: opened.name() == "Story of 07")
+        assert opened.at("#id-line").text == "node 07"
+        nearest = opened.texts("#neighbors .title")
+        assert nearest == [f"Story of {asked.position(each['id']):02}" for each in asked.neighbors("node 07", 8)]
+        opened.at("#colour option[value='column town']").click()
+        opened.until(lambda: opened.legend() == [["Basel", "30"], ["Bern", "30"], ["no town", "30"]])
+        assert opened.errors() == []
 
 
 def test_every_node_has_an_address_and_back_works(opened):

@@ -79,7 +79,7 @@ class Answers:
         starts = pc.starts_with(names, q, ignore_case=True).to_numpy(False)
         order = np.lexsort((pc.utf8_length(names).to_numpy(), ~starts))[: _count(k)]
         found = matching[order].tolist()
-        for column in getattr(self.graph, "node_columns", {}).values():
+        for column in [] if self.graph is None else self.graph.node_columns.values():
             texts = np.flatnonzero(pc.match_substring(column, q, ignore_case=True).to_numpy(False))
             found += [place for place in texts[:k].tolist() if place not in found]
         return self._ids(found[:k])

@@ -80,7 +80,7 @@ def _colours(values: Answer) -> dict[str, str]:
 
 def _node_columns(graph: Graph | None) -> tuple[list[str] | None, list[Answer]]:
     """What nodes are called, from the text columns of the node table, and the columns that can colour the map."""
-    kept = {} if graph is None else dict(getattr(graph, "node_columns", {}))
+    kept = {} if graph is None else dict(graph.node_columns)
     categories = {name: Categories.of(column) for name, column in kept.items()}
     few = {name: each for name, each in categories.items() if 2 <= len(each.names) <= MOST_CATEGORIES}
     columns = [{"name": name, "names": list(each.names), "codes": _packed(each.codes)} for name, each in few.items()]

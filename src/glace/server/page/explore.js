@@ -273,7 +273,7 @@ class Explorer {
   constructor(source) { this.source = source; }
   async start() {
     const data = await this.source.map();
-    document.title = `${data.title} – glace`;
+    document.title = `${data.title} - glace`;
     $("title").textContent = data.title;
     this.atlas = new Atlas(data, (id) => this.go(id));
     window.glaceMap = this.atlas; // for tests, and for whoever opens the console
