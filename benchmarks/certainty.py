@@ -90,6 +90,7 @@ def links(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
         },
         "AUROC of right answers by nodes": _auroc(certain, ~wrong),
         "AUROC of right answers by logit": _auroc(abs(logits), ~wrong),
+        **by_variance(model.embedding_, hidden),
         "risk in any order": float(wrong.mean()),
         "risk over coverage by nodes": _mean_risk(certain, wrong),
         "risk over coverage by logit": _mean_risk(abs(logits), wrong),
@@ -115,6 +116,32 @@ def halves(embedding: Embedding, pairs: HeldOut) -> dict[str, float]:
     return {
         "1 - AUC of certain over uncertain nodes": found["certain_nodes"] / found["uncertain_nodes"],
         "wrong answers of certain over uncertain nodes": more / less,
+    }
+
+
+def by_variance(embedding: Embedding, pairs: HeldOut) -> dict[str, float]:
+    """Whether the variance marks errors: alone, and as what makes a logit smaller if both nodes are drawn at random.
+
+    Of two draws, the dissimilarity has a variance. The moderated logit is divided by sqrt(1 + pi/8 of the variance of
+    the logit), as in MacKay's approximation: wide nodes give answers near one half.
+    """
+    if embedding.variance is None or embedding.dissimilarity != "symmetric_kl":
+        return {}
+    both, truth = pairs.pairs(), pairs.truth()
+    distances, width = embedding.dissimilarities_at(both), -embedding.mean_log_variance()[both].mean(axis=1)
+    logits = embedding.platt_scaling.logits(distances)
+    first, second = (embedding.variance[both[:, end]].astype(np.float64) for end in (0, 1))
+    gap = embedding.mean[both[:, 0]].astype(np.float64) - embedding.mean[both[:, 1]]
+    weight, total = (first + second) / (4 * first * second), first + second
+    spread = (weight**2 * (2 * total**2 + 4 * gap**2 * total)).sum(axis=1)
+    moderated = logits / np.sqrt(1 + np.pi / 8 * embedding.platt_scaling.slope**2 * spread)
+    right = (logits > 0) == truth
+    narrow, wide = np.array_split(np.argsort(-width, kind="stable"), 2)
+    errors = [1 - link_scores(-distances[part], truth[part]).auc for part in (narrow, wide)]
+    return {
+        "AUROC of right answers by narrowness": _auroc(width, right),
+        "AUROC of right answers by moderated logit": _auroc(abs(moderated), right),
+        "1 - AUC of narrow over wide nodes": errors[0] / errors[1],
     }
 
 
@@ -196,17 +223,19 @@ def removed(model: GLACE, graph: Graph) -> dict[str, float]:
     if not ordered.has_attributes or ordered.node_types is not None:
         return {}
     whole = sp.csr_array(ordered.attributes), ordered.neighborhoods()
-    before, generator = errors_without(model, ordered, *whole), Streams(0).numpy("removed")
+    before, generator = without(model, ordered, *whole), Streams(0).numpy("removed")
     found = {}
     for what, shares in REMOVED.items():
         less = [thinned(matrix, share, generator) for matrix, share in zip(whole, shares, strict=True)]
         touched = np.any([np.diff(a.indptr) < np.diff(b.indptr) for a, b in zip(less, whole, strict=True)], axis=0)
-        found[f"less certain without {what}"] = float((errors_without(model, ordered, *less) > before)[touched].mean())
+        for name, old, new in zip(("less certain", "wider"), before, without(model, ordered, *less), strict=True):
+            found[f"{name} without {what}"] = float((new > old)[touched].mean())
     return found
 
 
-def errors_without(model: GLACE, graph: Graph, own: sp.csr_array, edges: sp.csr_array) -> npt.NDArray[Any]:
-    """(n,) expected errors of nodes that have these attributes and edges, among neighbours that are as they were."""
+def without(model: GLACE, graph: Graph, own: sp.csr_array, edges: sp.csr_array) -> tuple[npt.NDArray[Any], ...]:
+    """Expected errors (n,) and log-variances (n,) of nodes that have these attributes and edges, among neighbours that
+    are as they were."""
     count, fitted = graph.num_nodes, model.model_
     rows = narrowed(sp.csr_array(sp.vstack([sp.csr_array(graph.attributes), own], dtype=np.float32)))
     none = sp.csr_array((count, count), dtype=np.float32)
@@ -225,7 +254,8 @@ def errors_without(model: GLACE, graph: Graph, own: sp.csr_array, edges: sp.csr_
     original = NodeFeatures(both.take(first), graph, center)
     features = NodeFeatures(both, doubled, center)
     vars(features).update(_reference=original._reference, _usual_loss=original._usual_loss)
-    return fitted.certainty_model.of_features(features.of(count + first))
+    width = np.zeros(count) if both.variance is None else both.mean_log_variance()[count:]
+    return fitted.certainty_model.of_features(features.of(count + first)), width
 
 
 def thinned(matrix: sp.csr_array, share: float, generator: np.random.Generator) -> sp.csr_array:

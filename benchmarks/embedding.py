@@ -28,7 +28,7 @@ import glace.ray
 import glace.spark
 from benchmarks.common import RESULTS, Report, Results, Rounds, in_turn
 
-COLUMNS = ["id", "certainty", "novel", "mean", "variance", "novelty", "unseen"]
+COLUMNS = ["id", "expected_error", "certainty", "novel", "mean", "variance", "novelty", "unseen"]
 Run = Callable[[Path, Path], object]
 """Embeds the first folder into the second."""
 
