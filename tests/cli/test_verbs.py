@@ -799,3 +799,24 @@ def test_demo_without_the_libraries_that_draw(glace, folder, monkeypatch):
     shown = glace("demo", "--n-jobs", "1")
     assert "no map: a map needs openTSNE: pip install 'glace-graph[plots]'" in shown
     assert sorted(path.name for path in (folder / "glace-demo").iterdir()) == ["nouns.glace", "nouns.parquet"]
+
+
+def test_links_that_are_cut_and_sets(glace, folder, capsys):
+    shown = glace("links", "people.glace", "-k", "30", "--expected-precision", "0.9")
+    assert "of 0 pairs about 0 are expected to be edges" in shown
+    assert main.run(["links", "people.glace", "--coverage", "0.8"]) == 2
+    assert "--coverage is about one node; give its id" in capsys.readouterr().err
+    for command in (["neighbors", "e.parquet", "node 01"], ["score", "e.parquet", "node 01", "node 02"]):
+        glace("export", "people.glace", "-o", "e.parquet")
+        assert main.run([*command, "--why"]) == 2
+        assert "--why needs a model file, and e.parquet is an embedding without its model" in capsys.readouterr().err
+
+
+def test_doubts_beside_the_answers(glace, folder):
+    glace("neighbors", "people.glace", "node 07", "--why", "--min-certainty", "0.3", "--json", "n.json")
+    answers = record(folder / "n.json")["neighbors"]
+    assert isinstance(answers, list)
+    assert all(answer["certainty"] >= 0.3 and isinstance(answer["doubt"], str) for answer in answers)
+    glace("score", "people.glace", "node 01", "node 02", "--why", "--json", "s.json")
+    (pair,) = record(folder / "s.json")["pairs"]
+    assert isinstance(pair["doubt"], str)

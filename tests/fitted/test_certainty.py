@@ -209,3 +209,93 @@ def test_held_out_pairs_must_be_pairs_of_nodes(model, tmp_path, pairs):
     container.write(tmp_path / "bad.glace", "glace-model", VERSION, metadata, changed)
     with pytest.raises(FormatError, match="the validation pairs are not pairs of nodes"):
         glace.load(tmp_path / "bad.glace")
+
+
+QUICK: dict[str, Any] = {"dim": 4, "hidden": 8, "ensemble_size": 1, "max_steps": 5, "n_jobs": 1}
+
+
+def directed_graph(graph):
+    return glace.from_arrays(graph.edges(), graph.attributes, directed=True)
+
+
+def typed_graph(graph):
+    kinds = np.where(np.arange(600) % 2 == 0, "even", "odd")
+    return glace.from_arrays(graph.edges(), graph.attributes, node_types=kinds.tolist())
+
+
+def tiny_graph(graph):
+    return glace.from_arrays(np.array([[number, (number + step) % 30] for number in range(30) for step in (1, 2)]))
+
+
+@pytest.mark.parametrize("method", [glace.GLACE, glace.LACE])
+@pytest.mark.parametrize("made", [directed_graph, typed_graph, tiny_graph])
+def test_every_kind_of_graph_and_method_has_expected_errors(graph, made, method):
+    some = made(graph)
+    model = method(**QUICK).fit(some).model_
+    errors, ranks = model.embedding.expected_error, model.embedding.certainty
+    assert ((errors > 0) & (errors < 1)).all()
+    np.testing.assert_array_equal(np.argsort(-errors, kind="stable")[:1], np.argsort(ranks, kind="stable")[:1])
+    assert len(model.doubts(some.ids.to_numpy().tolist()[:3])) == 3
+    if some.has_attributes:
+        new = model.transform(some.attributes[:9])
+        assert (new.expected_error >= errors[:9]).mean() > 0.8
+
+
+def test_expected_errors_are_those_found(model, graph):
+    """Held-out pairs were not used for the Gaussians: their errors are those that the nodes of the pairs expect."""
+    pairs = model.validation
+    logits = model.embedding.platt_scaling.logits(model.embedding.dissimilarities_at(pairs.pairs()))
+    wrong = (logits > 0) != pairs.truth()
+    assert model.embedding.expected_error.mean() == pytest.approx(wrong.mean(), abs=0.05)
+
+
+def test_neighbors_of_a_certainty_with_their_doubts(model):
+    found = model.neighbors(3, k=20, min_certainty=0.5, why=True)
+    assert (found.certainty >= 0.5).all()
+    assert found.doubt.tolist() == model.doubts(found.id.tolist())
+    assert "doubt" not in model.neighbors(3).columns()
+    with pytest.raises(InputError, match="min_certainty must be from 0 to 1, not 2"):
+        model.neighbors(3, min_certainty=2)
+    blind = glace.Embedding(model.embedding.ids, model.embedding.mean, model.embedding.variance, "symmetric_kl")
+    from glace.queries.neighbors import neighbors
+
+    with pytest.raises(InputError, match="min_certainty needs certainties, which this embedding does not have"):
+        neighbors(blind, None, 3, min_certainty=0.5)
+
+
+def test_pairs_and_links_with_their_doubts(model):
+    found = model.links(k=30, why=True)
+    for row in found.rows():
+        ends = [f"{node}: {doubt}" for node in (row["source"], row["target"]) if (doubt := model.doubts([node])[0])]
+        assert row["doubt"] == " | ".join(ends)
+    pairs = list(zip(found.source.tolist(), found.target.tolist(), strict=True))
+    assert model.score_pairs(pairs, why=True).doubt.tolist() == found.doubt.tolist()
+    assert any(found.doubt)
+
+
+def test_a_set_holds_the_other_end_of_a_held_out_edge(model):
+    """The sets come from the ranks of these edges, so that at least the promised share is in them."""
+    ends = np.concatenate([model.validation.edges, model.validation.edges[:, ::-1]])
+    held = [target in model.links(source, coverage=0.8).target for source, target in ends.tolist()]
+    # Here the held-out edges are known, and no longer proposed: what is tested is the size.
+    assert not any(held)
+    sizes = {len(model.links(source, coverage=0.8)) for source in range(5)}
+    assert sizes == {int(model.link_model.set_sizes[79])}
+    with pytest.raises(InputError, match="coverage is about one node; give its id"):
+        model.links(coverage=0.8)
+    with pytest.raises(InputError, match="coverage needs the link model, and this model has none"):
+        model.links(3, coverage=0.8, by="gaussian")
+    with pytest.raises(InputError, match="coverage does not apply to new nodes"):
+        model.links(model.embedding.take(np.arange(2)), coverage=0.8)
+
+
+def test_a_list_is_cut_at_its_expected_precision(model):
+    whole = model.links(k=100)
+    assert whole.expected_edges == pytest.approx(whole.probability.sum())
+    wanted = float(whole.probability[:40].mean())
+    cut = model.links(k=100, expected_precision=wanted)
+    assert cut.probability.mean() >= wanted
+    assert len(cut) >= 40
+    assert whole.probability[: len(cut) + 1].mean() < wanted
+    with pytest.raises(InputError, match="expected_precision must be above 0 and below 1, not 0"):
+        model.links(expected_precision=0)
