@@ -51,7 +51,7 @@ def test_beyond_the_candidates_the_dissimilarity_ranks(line):
     types = untyped(10)
     source, candidates = at(graph, 0)[0], at(graph, 8, 3)
     np.testing.assert_allclose(
-        dissimilarities_from(embedding, source),
+        dissimilarities_from(embedding, np.array([source]))[0],
         embedding.dissimilarities_at(np.column_stack([np.full(10, source), np.arange(10)])),
         atol=1e-5,
     )

@@ -8,8 +8,8 @@ whole graph, not for each node: the sets of nodes that are hard to predict hold 
 
 import numpy as np
 
+from glace.blocks import BLOCK, blocks
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import wide
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
@@ -70,32 +70,36 @@ def ranks_beyond(
     ndarray of float, shape (M,)
         Ranks. If there are many edges, those of a sample stand for all.
     """
-    most = max(COMPARED // max(len(embedding), 1), 1)
-    chosen = np.arange(0, len(edges), max(-(-len(edges) // most), 1))
-    ranks = np.array([_rank_beyond(embedding, graph, types, edges[each], candidates[each]) for each in chosen.tolist()])
-    return np.repeat(ranks, max(-(-len(edges) // most), 1))[: len(edges)]
+    step = max(-(-len(edges) * len(embedding) // COMPARED), 1)
+    chosen, ranks = np.arange(0, len(edges), step), np.empty(0)
+    for part in blocks(len(chosen), max(BLOCK // len(embedding), 1)):
+        some = chosen[part]
+        found = dissimilarities_from(embedding, edges[some, 0])
+        rows = zip(found, edges[some].tolist(), (candidates[each] for each in some.tolist()), strict=True)
+        ranks = np.append(ranks, [_rank_beyond(row, edge, graph, types, known) for row, edge, known in rows])
+    return np.repeat(ranks, step)[: len(edges)]
 
 
-def _rank_beyond(embedding: Embedding, graph: Graph, types: LinkTypes, edge: Positions, candidates: Positions) -> float:
-    source, target = edge.tolist()
-    found = dissimilarities_from(embedding, source)
-    nearer = (found < found[target]) & types.allowed[types.codes[source]][types.codes]
+def _rank_beyond(found: Values, edge: list[int], graph: Graph, types: LinkTypes, candidates: Positions) -> float:
+    """Return the rank of one edge; `found` (n,) are the dissimilarities of all nodes from its source."""
+    source, target = edge
+    nearer = found < found[target]
+    nearer &= types.allowed[types.codes[source]][types.codes]
     nearer[[source, *row_of(graph.neighborhoods(), source).tolist(), *candidates.tolist()]] = False
     return float(len(candidates) + nearer.sum() + 1)
 
 
-def dissimilarities_from(embedding: Embedding, source: int) -> Values:
-    """Return (n,) the dissimilarities of all nodes from one."""
+def dissimilarities_from(embedding: Embedding, sources: Positions) -> Values:
+    """Return (S, n) the dissimilarities of all nodes from some."""
     roles = embedding.roles
-    found = embedding.measure.all_pairs(wide(roles.source[[source]]), roles.target)
-    return np.asarray(roles.scale * found[0], np.float64)
+    return np.asarray(roles.scale * embedding.measure.all_pairs(roles.source[sources], roles.target))
 
 
 def nearest_beyond(
     embedding: Embedding, graph: Graph, types: LinkTypes, source: int, candidates: Positions, count: int
 ) -> Positions:
     """Return the nodes that come after the candidates of a node, nearest first."""
-    found = dissimilarities_from(embedding, source)
+    found = dissimilarities_from(embedding, np.array([source]))[0]
     found[~types.allowed[types.codes[source]][types.codes]] = np.inf
     found[[source, *row_of(graph.neighborhoods(), source).tolist(), *candidates.tolist()]] = np.inf
     order = np.argsort(found, kind="stable")[:count]
