@@ -25,6 +25,7 @@ MAY_IMPORT |= {
     "storage": BASE,
     "config": BASE,
     "features": BASE | {"storage"},
+    "drawing": BASE | {"storage"},
     "graph": BASE | {"storage", "features"},
     "gaussian": BASE | {"storage"},
     "io": BASE | {"storage", "kernels", "features", "graph"},
@@ -36,7 +37,8 @@ MAY_IMPORT |= {
 MAY_IMPORT["fitted"] = BASE | {"storage", "kernels", "config", "features", "graph", "model", "gaussian", "queries"}
 MAY_IMPORT["training"] = MAY_IMPORT["fitted"] | {"fitted", "sampling"}
 MAY_IMPORT["estimators"] = MAY_IMPORT["training"] | {"training"}
-MAY_IMPORT["experiments"] = MAY_IMPORT["estimators"] | {"estimators", "datasets", "io"}
+MAY_IMPORT["experiments"] = MAY_IMPORT["estimators"] | {"estimators", "datasets", "io", "drawing"}
+MAY_IMPORT["report"] = BASE | {"storage", "config", "fitted", "queries", "gaussian", "graph", "drawing"}
 MAY_IMPORT["server"] = BASE | {"storage", "fitted", "queries", "gaussian", "graph", "features"}
 MAY_IMPORT["spark"] = MAY_IMPORT["ray"] = BASE | {"features", "fitted"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

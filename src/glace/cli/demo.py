@@ -130,7 +130,7 @@ def _write(model: "GLACE", graph: "Graph", files: list[Path], random_state: int,
 
 
 def _draw(model: "GLACE", graph: "Graph", path: Path, random_state: int, screen: Screen) -> None:
-    from glace.experiments.report.plots import draw_map
+    from glace.drawing.plots import write_map
     from glace.queries.layout import layout
 
     assert graph.labels is not None
@@ -138,5 +138,5 @@ def _draw(model: "GLACE", graph: "Graph", path: Path, random_state: int, screen:
     positions = layout(model.embedding_, random_state=random_state, n_jobs=model.n_jobs)
     marks = [(graph.ids.position(node), str(node).removeprefix("n:")) for node in KNOWN]
     title = f"{graph.num_nodes:,} noun synsets of WordNet: means of their Gaussians, by t-SNE"
-    draw_map(positions, graph.labels.codes, graph.labels.names, path, title, marks)
+    write_map(positions, graph.labels.codes, graph.labels.names, path, title, marks)
     screen.say(f"wrote {path}")

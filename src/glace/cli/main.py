@@ -24,7 +24,8 @@ from glace.cli.fit import fit
 from glace.cli.info import info
 from glace.cli.links import links
 from glace.cli.neighbors import neighbors
-from glace.cli.reproduce import report, reproduce
+from glace.cli.report import report
+from glace.cli.reproduce import reproduce
 from glace.cli.score import score
 from glace.cli.serve import explore, serve
 from glace.cli.update import update

@@ -1,4 +1,4 @@
-"""`glace reproduce` and `glace report`: measure the paper's tables and figures, and draw them from records."""
+"""`glace reproduce`: measure the paper's tables and figures, and draw them from records."""
 
 import math
 from pathlib import Path
@@ -28,6 +28,10 @@ def reproduce(
     seeds: Annotated[int | None, Option(help="Number of runs of each kind, with the seeds 0, 1, ...")] = None,
     limit: Annotated[float, Option(metavar="HOURS", help="Time limit of one run, in the paper 5.")] = 5.0,
     split: Annotated[Path | None, Option(help="A fixed split of the edges (.npz) of one dataset.")] = None,
+    redraw: Annotated[
+        Path | None,
+        Option(metavar="DIR", help="Only draw the report of this folder again, from its records; runs nothing."),
+    ] = None,
     parallel_runs: Annotated[int, Option(min=1, help="Runs at the same time; to compare running times, use 1.")] = 1,
     data_dir: DataDir = None,
     quiet: Quiet = False,
@@ -36,6 +40,11 @@ def reproduce(
     from glace.experiments.run import EXPERIMENTS, GridOptions, check_folder, run_grid, runs
 
     screen = Screen(quiet)
+    if redraw is not None:
+        if what or datasets or methods or seeds is not None or split is not None:
+            raise InputError("draws what was measured; leave the other options out", option="redraw")
+        _draw(redraw, screen)
+        return
     names = list(EXPERIMENTS) if not what or what == ["all"] else what
     grid = runs(names, _listed("datasets", datasets), _listed("methods", methods), seeds, split)
     if not 0 < limit < math.inf:
@@ -51,17 +60,14 @@ def reproduce(
             screen.say(_line(run, record))
 
         run_grid(grid, GridOptions(output, data_dir, limit * 3600, parallel_runs), listener)
-    report(output, quiet)
+    _draw(output, screen)
 
 
-def report(
-    folder: Annotated[Path, Argument(metavar="DIR", help="Folder with the records.jsonl(.xz) of `glace reproduce`.")],
-    quiet: Quiet = False,
-) -> None:
-    """Draw the records of a folder as report.md with plots/*.png, and as one file report.html; runs nothing."""
+def _draw(folder: Path, screen: Screen) -> None:
+    """Draw the records of a folder as report.md with plots/*.png, and as one file report.html."""
     from glace.experiments.report.write import write_report
 
-    files, screen = write_report(folder), Screen(quiet)
+    files = write_report(folder)
     pictures = sum(path.suffix == ".png" for path in files)
     for path in files[pictures:]:
         screen.wrote(path)

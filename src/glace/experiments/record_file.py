@@ -11,7 +11,7 @@ from glace.errors import FormatError, InputError
 
 RECORDS = "records.jsonl"
 COMPRESSED = "records.jsonl.xz"
-"""Records to be published; `glace report` and `glace reproduce` read them before those in records.jsonl."""
+"""Records to be published; `glace reproduce` reads them before those in records.jsonl."""
 
 JsonObject = dict[str, Any]
 

@@ -2,17 +2,8 @@
 
 import pytest
 
+from glace.drawing.document import Cell, Column, Heading, Table, stacked, table_markdown, text_column, to_html
 from glace.experiments.report.cells import amount, compared_columns, cost_columns, score_column, signed
-from glace.experiments.report.document import (
-    Cell,
-    Column,
-    Heading,
-    Table,
-    stacked,
-    table_markdown,
-    text_column,
-    to_html,
-)
 from glace.experiments.report.paper import Printed, printed
 from glace.experiments.report.results import Run
 from tests.experiments.report.invented import links

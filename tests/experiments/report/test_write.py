@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from glace.cli.reproduce import report
+from glace.cli.main import run
+from glace.drawing.document import pictures, to_html, to_markdown
 from glace.errors import InputError
 from glace.experiments.report.curves import mean_curve, paired_p, seconds_to
-from glace.experiments.report.document import pictures, to_html, to_markdown
 from glace.experiments.report.paper import method_name, methods_in_order
 from glace.experiments.report.results import Results, read_results
 from glace.experiments.report.write import report_of, write_report
 from tests.experiments.report.invented import certainty, classes, cloud, curve, everything, links, record, write
 
 SECTIONS = [
-    "About this report",
     "Link prediction (Table 2)",
     "Node classification (Figure 1)",
     "Induction (Table 3)",
@@ -26,6 +25,7 @@ SECTIONS = [
     "Visualization (Figure 3)",
     "Uncertainty",
     "Time and memory",
+    "About this report",
 ]
 
 
@@ -207,13 +207,14 @@ def test_induction_on_a_graph_that_the_paper_does_not_have(tmp_path):
 
 def test_only_the_tasks_that_were_run_have_sections(tmp_path):
     text = drawn(tmp_path, [links()])
-    assert re.findall("^## (.*)$", text, flags=re.M) == [SECTIONS[0], SECTIONS[1], SECTIONS[-1]]
+    assert re.findall("^## (.*)$", text, flags=re.M) == [SECTIONS[0], *SECTIONS[-2:]]
     assert row(text, "## About this report", "Not run")[1].startswith("node-classification, induction")
 
 
 def test_notices_are_printed(tmp_path):
     results = read_results(write(tmp_path, [links()]))
-    assert "Mind the gap." in to_markdown(report_of(Results(results.runs, ("Mind the gap.",))))
+    text = to_markdown(report_of(Results(results.runs, ("Mind the gap.",))))
+    assert text.index("## Before you read") < text.index("Mind the gap.") < text.index("## Link prediction")
 
 
 def test_methods_stand_in_the_papers_order():
@@ -242,10 +243,13 @@ def test_a_file_in_the_place_of_the_folder_of_plots_is_said(tmp_path):
 
 
 def test_the_verb_says_what_it_wrote(tmp_path, capsys):
-    report(write(tmp_path, [links(), curve("dblp", "glace", 0, 0.9, 1.0)]))
+    folder = write(tmp_path, [links(), curve("dblp", "glace", 0, 0.9, 1.0)])
+    assert run(["reproduce", "--redraw", str(folder)]) == 0
     printed = capsys.readouterr().out
     assert "report.html" in printed
     assert "report.md" in printed
     assert "wrote 1 pictures" in printed
-    report(tmp_path, quiet=True)
+    assert run(["reproduce", "--redraw", str(tmp_path), "-q"]) == 0
     assert capsys.readouterr().out == ""
+    assert run(["reproduce", "table-2", "--redraw", str(tmp_path)]) == 2
+    assert "--redraw draws what was measured; leave the other options out" in capsys.readouterr().err

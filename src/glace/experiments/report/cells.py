@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from glace.experiments.report.document import DASH, MINUS, Cell, Column, Table, text_column
+from glace.drawing.document import DASH, MINUS, Cell, Column, Table, text_column
 from glace.experiments.report.paper import dataset_name, method_name, methods_in_order
 from glace.experiments.report.results import Run, Score, by_dataset, by_method, mean_score
 

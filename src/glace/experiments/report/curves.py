@@ -5,6 +5,8 @@ from functools import partial
 
 import numpy as np
 
+from glace.drawing.document import DASH, MINUS, Block, Cell, Column, Heading, Picture, Table, stacked
+from glace.drawing.plots import Cloud, Line, draw_clouds, draw_lines
 from glace.experiments.report.cells import (
     Rows,
     amount,
@@ -15,9 +17,7 @@ from glace.experiments.report.cells import (
     number,
     score_column,
 )
-from glace.experiments.report.document import DASH, MINUS, Block, Cell, Column, Heading, Picture, Table, stacked
 from glace.experiments.report.paper import dataset_name, method_name
-from glace.experiments.report.plots import Cloud, Line, draw_clouds, draw_lines
 from glace.experiments.report.results import Run, by_dataset, by_method, is_number, score
 
 Points = list[tuple[float, float]]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from glace.drawing.document import Block, Code, Column, Heading, Table, stacked, text_column
 from glace.experiments.report import paper
 from glace.experiments.report.cells import (
     Rows,
@@ -14,7 +15,6 @@ from glace.experiments.report.cells import (
     methods_column,
     score_column,
 )
-from glace.experiments.report.document import Block, Code, Column, Heading, Table, stacked, text_column
 from glace.experiments.report.paper import dataset_name, datasets_in_order, method_name, methods_in_order
 from glace.experiments.report.results import (
     STATUSES,
@@ -40,8 +40,13 @@ _COSTS = (
 )
 
 
-def head(results: Results) -> list[Block]:
-    """Return the first section."""
+def notices(results: Results) -> list[Block]:
+    """Return what a reader must know before the results; nothing if all runs are done."""
+    return [Heading("Before you read", 2), *results.notices] if results.notices else []
+
+
+def provenance(results: Results) -> list[Block]:
+    """Return the last section: where the results come from."""
     blocks: list[Block] = [Heading("About this report", 2), _ABOUT, _facts(results)]
     # Runs of a grid also record the command of the grid, which is shorter than one command per run.
     commands = _distinct(run.provenance.get("grid") or run.provenance.get("command") for run in results.runs)
@@ -57,8 +62,6 @@ def head(results: Results) -> list[Block]:
         names, fingerprints = zip(*data, strict=True)
         table = Table((text_column("Dataset", names), text_column("Fingerprint", fingerprints)))
         blocks += ["Data, by the fingerprint of the graph that the methods were given:", table]
-    if results.notices:
-        blocks += [Heading("Before you read"), *results.notices]
     return blocks
 
 

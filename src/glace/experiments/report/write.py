@@ -6,9 +6,9 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from glace.drawing.document import PLOTS, Block, Heading, Picture, pictures, to_html, to_markdown
 from glace.errors import InputError
 from glace.experiments.report import curves, tables
-from glace.experiments.report.document import PLOTS, Block, Heading, Picture, pictures, to_html, to_markdown
 from glace.experiments.report.results import Results, read_results
 from glace.storage.files import replacing
 
@@ -44,13 +44,13 @@ def write_report(folder: str | Path) -> list[Path]:
 
 def report_of(results: Results) -> list[Block]:
     """Return the report of some results, with a section for each task that was run."""
-    blocks: list[Block] = [Heading(TITLE, 1), *tables.head(results)]
+    blocks: list[Block] = [Heading(TITLE, 1), *tables.notices(results)]
     for task, (title, section) in _SECTIONS.items():
         if results.of(task):
             runs, excluded = tables.without_unsupported(results.of(task))
             guide, *rest = section(runs)
             blocks += [Heading(title, 2), guide, *excluded, *rest]
-    return list(_with_file_names([*blocks, *tables.cost(results)]))
+    return list(_with_file_names([*blocks, *tables.cost(results), *tables.provenance(results)]))
 
 
 def _with_file_names(blocks: Iterable[Block]) -> Iterator[Block]:

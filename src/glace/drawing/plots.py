@@ -86,7 +86,7 @@ def draw_clouds(clouds: Sequence[Cloud], names: Sequence[str]) -> bytes:
         return _png(figure)
 
 
-def draw_map(
+def write_map(
     positions: npt.NDArray[np.float64],
     codes: npt.NDArray[np.integer],
     names: Sequence[str],
@@ -94,12 +94,26 @@ def draw_map(
     title: str,
     marks: Sequence[tuple[int, str]] = (),
 ) -> None:
-    """Write a picture of positions (n, 2), one colour per label; `marks` are nodes to circle and their captions."""
+    """Write the picture of `draw_map` to a file."""
+    png = draw_map(positions, codes, names, title, marks)
+    with replacing(path) as temporary:
+        temporary.write_bytes(png)
+
+
+def draw_map(
+    positions: npt.NDArray[np.floating],
+    codes: npt.NDArray[np.integer],
+    names: Sequence[str],
+    title: str,
+    marks: Sequence[tuple[int, str]] = (),
+) -> bytes:
+    """Return a picture of positions (n, 2), one colour per label; `marks` are nodes to circle and their captions."""
     figure = _figure_class()(figsize=(11, 8), dpi=130)
     axes = figure.add_subplot()
     for code, (name, colour) in enumerate(zip(names, class_colours(len(names)), strict=True)):
         rows = positions[codes == code]
-        axes.scatter(rows[:, 0], rows[:, 1], s=5, linewidths=0, alpha=0.75, color=colour, label=name)
+        size = 5 if len(positions) < 20_000 else 1.5
+        axes.scatter(rows[:, 0], rows[:, 1], s=size, linewidths=0, alpha=0.75, color=colour, label=_literal(name))
     for node, text in marks:
         axes.annotate(
             text, positions[node], fontsize=9, fontweight="bold", xytext=(4, 4), textcoords="offset points",
@@ -109,9 +123,7 @@ def draw_map(
     axes.set_title(title, loc="left")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, markerscale=4, fontsize=9)
     axes.set_axis_off()
-    png = _png(figure, tight=True)
-    with replacing(path) as temporary:
-        temporary.write_bytes(png)
+    return _png(figure, tight=True)
 
 
 def class_colours(count: int) -> list[Colour]:

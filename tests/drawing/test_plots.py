@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from glace.experiments.report.plots import _png
+from glace.drawing.plots import _png
 
 pytest.importorskip("matplotlib")
 

@@ -1,0 +1,1 @@
+"""Documents of text, tables and pictures, as Markdown and as HTML."""
