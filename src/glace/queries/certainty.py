@@ -59,7 +59,8 @@ REFERENCE = 100
 SAMPLE = 100_000
 """Nodes, evenly spaced, that the center is computed from."""
 STEPS = 1000
-ROWS = 1 << 14
+ROWS = 4096
+"""Nodes whose features are computed at a time."""
 SMALLEST = 1e-30
 
 Numbers = npt.NDArray[np.float64]
@@ -111,6 +112,10 @@ class NodeFeatures:
 
     def of(self, nodes: Positions) -> Numbers:
         """Return (N, 5) the features of some nodes, in the order of the columns above."""
+        parts = [self._block(nodes[rows]) for rows in blocks(len(nodes), ROWS)]
+        return np.concatenate(parts) if parts else np.empty((0, len(TYPICAL)))
+
+    def _block(self, nodes: Positions) -> Numbers:
         edges = nonzeros_per_row(self.graph.neighborhoods(), nodes)
         attributes = self.graph.by_type().nonzeros(nodes)
         losses = (self._own_losses(nodes), self._random_losses(nodes))

@@ -6,10 +6,13 @@ is at most the k-th smallest of the others with probability k / (n + 1). This ho
 whole graph, not for each node: the sets of nodes that are hard to predict hold less.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from glace.blocks import BLOCK, blocks
+from glace.blocks import blocks
 from glace.errors import InputError
+from glace.gaussian.dissimilarity import Roles, roles, wide
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
@@ -17,6 +20,8 @@ from glace.queries.pair_features import LinkTypes
 from glace.sparse import row_of
 
 PERCENT = 100
+ROWS = 4096
+"""Nodes that others are compared with at a time."""
 COMPARED = 20_000_000
 """Dissimilarities that are computed, at most, to rank held-out edges that are no candidates."""
 
@@ -71,36 +76,47 @@ def ranks_beyond(
         Ranks. If there are many edges, those of a sample stand for all.
     """
     step = max(-(-len(edges) * len(embedding) // COMPARED), 1)
-    chosen, ranks = np.arange(0, len(edges), step), np.empty(0)
-    for part in blocks(len(chosen), max(BLOCK // len(embedding), 1)):
-        some = chosen[part]
-        found = dissimilarities_from(embedding, edges[some, 0])
-        rows = zip(found, edges[some].tolist(), (candidates[each] for each in some.tolist()), strict=True)
-        ranks = np.append(ranks, [_rank_beyond(row, edge, graph, types, known) for row, edge, known in rows])
-    return np.repeat(ranks, step)[: len(edges)]
+    chosen = np.arange(0, len(edges), step)
+    some = edges[chosen]
+    limits = embedding.dissimilarities_at(some)
+    nearer = np.zeros(len(some))
+    for rows, found in dissimilarities_from(embedding, some[:, 0]):
+        allowed = types.allowed[types.codes[some[:, 0]]][:, types.codes[rows]]
+        nearer += ((found < limits[:, None]) & allowed).sum(axis=1)
+    for row, (source, limit) in enumerate(zip(some[:, 0].tolist(), limits.tolist(), strict=True)):
+        # What comes before all others, or is known, is not counted by its dissimilarity.
+        before = _excluded(graph, source, candidates[chosen[row]])
+        near = embedding.dissimilarities_at(np.column_stack([np.full(len(before), source), before])) < limit
+        nearer[row] -= (near & types.allowed[types.codes[source]][types.codes[before]]).sum()
+    counts = np.array([len(candidates[each]) for each in chosen.tolist()])
+    return np.repeat(counts + np.maximum(nearer, 0) + 1, step)[: len(edges)]
 
 
-def _rank_beyond(found: Values, edge: list[int], graph: Graph, types: LinkTypes, candidates: Positions) -> float:
-    """Return the rank of one edge; `found` (n,) are the dissimilarities of all nodes from its source."""
-    source, target = edge
-    nearer = found < found[target]
-    nearer &= types.allowed[types.codes[source]][types.codes]
-    nearer[[source, *row_of(graph.neighborhoods(), source).tolist(), *candidates.tolist()]] = False
-    return float(len(candidates) + nearer.sum() + 1)
+def _excluded(graph: Graph, source: int, candidates: Positions) -> Positions:
+    """Return the node itself, its neighbours and its candidates."""
+    return np.unique(np.concatenate([[source], row_of(graph.neighborhoods(), source), candidates]))
 
 
-def dissimilarities_from(embedding: Embedding, sources: Positions) -> Values:
-    """Return (S, n) the dissimilarities of all nodes from some."""
-    roles = embedding.roles
-    return np.asarray(roles.scale * embedding.measure.all_pairs(roles.source[sources], roles.target))
+def dissimilarities_from(embedding: Embedding, sources: Positions) -> Iterator[tuple[slice, Values]]:
+    """Return blocks of nodes, and the dissimilarities (S, rows) of the nodes of each block from some nodes."""
+    first = _roles(embedding, sources)
+    for rows in blocks(len(embedding), ROWS):
+        second = _roles(embedding, np.arange(rows.start, rows.stop))
+        yield rows, first.scale * embedding.measure.all_pairs(wide(first.source), wide(second.target))
+
+
+def _roles(embedding: Embedding, nodes: Positions) -> Roles:
+    context = embedding.context
+    return roles(embedding.measure, embedding.gaussian[nodes], None if context is None else context[nodes])
 
 
 def nearest_beyond(
     embedding: Embedding, graph: Graph, types: LinkTypes, source: int, candidates: Positions, count: int
 ) -> Positions:
     """Return the nodes that come after the candidates of a node, nearest first."""
-    found = dissimilarities_from(embedding, np.array([source]))[0]
+    parts = [found[0] for _, found in dissimilarities_from(embedding, np.array([source]))]
+    found = np.concatenate(parts)
     found[~types.allowed[types.codes[source]][types.codes]] = np.inf
-    found[[source, *row_of(graph.neighborhoods(), source).tolist(), *candidates.tolist()]] = np.inf
+    found[_excluded(graph, source, candidates)] = np.inf
     order = np.argsort(found, kind="stable")[:count]
     return np.asarray(order[np.isfinite(found[order])])

@@ -425,7 +425,7 @@ def _without_validation_edges(run: TrainedRun, whole: Embedding) -> Embedding:
     learned from the validation edges that would be a leak: the features of an edge must not depend on the edge.
     """
     task, network = run.task, run.trainer.network
-    if task.held_out is None or not network.neighbors:
+    if task.held_out is None:
         return whole
     allocate = scratch if run.graph.mapped else np.empty
     own, context = embed_all(network, graph_inputs(network, task.graph), allocate, task.ranks.map)
@@ -459,12 +459,11 @@ def _certainty(
 
 def _embedded_as_new(run: TrainedRun, whole: Embedding, nodes: Positions) -> Embedding | None:
     """Embed nodes of the graph as if they were new, from their attributes; None if some have no attributes."""
-    network, some = run.trainer.network, run.ordered.take(nodes)
-    if any(each.attributes is None and each.count for each in some.by_type().types):
+    network, types = run.trainer.network, run.ordered.by_type()
+    if any(types.types[code].attributes is None for code in np.unique(types.locate(nodes)[0]).tolist()):
         return None
-    types = some.by_type()
-    own, context = embed_all(network, network.inputs(types.features(), None, types.locate), np.empty)
-    return replace(whole, ids=some.ids, mean=own.mean, variance=own.variance, context=context)
+    own, context = network.embed(network.inputs(types.features(), None, types.locate), nodes)
+    return replace(whole, ids=whole.ids.take(nodes), mean=own.mean, variance=own.variance, context=context)
 
 
 def _link_model(run: TrainedRun, reduced: Embedding, whole: Embedding, before: FittedModel | None) -> LinkModel | None:
