@@ -44,10 +44,10 @@ def test_flipped_bits_are_noticed(tiny, tmp_path):
 
 @pytest.mark.parametrize("value", [0, 9, 32, 255])
 def test_every_byte_of_the_header_set_to_something_else_is_noticed(tiny, tmp_path, value):
-    """Of the header, also where the change is still good JSON, such as a tab for a blank."""
+    """Of the header, also where the change is still good JSON, such as a tab for a blank; of other values every fifth."""
     whole, damaged = tiny.read_bytes(), tmp_path / "damaged"
     header = 8 + int.from_bytes(whole[:8], "little")
-    for place in range(header):
+    for place in range(0, header, 1 if value == 9 else 5):
         if whole[place] != value:
             damaged.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
             with pytest.raises(FormatError):

@@ -84,12 +84,12 @@ def test_a_node_without_attributes_is_its_own_number():
 
 
 def test_too_many_numbers_are_refused_before_they_are_made():
-    wide = sp.csr_array(([1.0], ([0], [10**9])), shape=(4, 10**9 + 1), dtype=np.float32)
-    message = r"raw attributes of 4 nodes are 16\.0 GB as points, more than most_gigabytes=4; allow more, or choose"
+    wide = sp.csr_array(([1.0], ([0], [10**7])), shape=(4, 10**7 + 1), dtype=np.float32)
+    message = r"raw attributes of 4 nodes are 0\.2 GB as points, more than most_gigabytes=0\.1; allow more, or choose"
     with pytest.raises(TooLarge, match=message):
-        embed(glace.from_arrays(EDGES, wide, ids=range(4)))
-    with pytest.raises(TooLarge, match="of 5 nodes are 20.0 GB"):
-        embed(glace.from_arrays(EDGES, wide, ids=range(4)), wide[[0]])
+        embed(glace.from_arrays(EDGES, wide, ids=range(4)), most_gigabytes=0.1)
+    with pytest.raises(TooLarge, match="of 5 nodes are 0.2 GB"):
+        embed(glace.from_arrays(EDGES, wide, ids=range(4)), wide[[0]], most_gigabytes=0.18)
     with pytest.raises(TooLarge, match="most_gigabytes=1e-08"):
         embed(glace.from_arrays(EDGES, ROWS), most_gigabytes=1e-8)
 
