@@ -50,9 +50,9 @@ def test_beyond_the_candidates_the_dissimilarity_ranks(line):
     graph, embedding = line
     types = untyped(10)
     source, candidates = at(graph, 0)[0], at(graph, 8, 3)
-    ((rows, found),) = dissimilarities_from(embedding, np.array([source]))
+    ((rows, distances),) = dissimilarities_from(embedding, np.array([source]))
     direct = embedding.dissimilarities_at(np.column_stack([np.full(10, source), np.arange(10)]))
-    np.testing.assert_allclose(found[0], direct, atol=1e-5)
+    np.testing.assert_allclose(distances[0], direct, atol=1e-5)
     assert rows == slice(0, 10)
     # Of the others, 4, 5 and 6 are nearer than 7; 1 and 2 are known.
     edges = np.array([[source, at(graph, 7)[0]], [source, at(graph, 4)[0]]])
