@@ -39,6 +39,8 @@ def guess(column: ArrowColumn) -> Guess:
 
     A column of texts, most of which are numbers, is a number: its other cells are mistakes, which reading it reports.
     """
+    if len(column) == 0:
+        return Guess("number", "")  # of no rows nothing can be said, and nothing is left out
     if pa.types.is_null(column.type):
         return Guess("drop", "no value")
     if pa.types.is_temporal(column.type):
