@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-engines test-fast coverage check docs format clean
+.PHONY: help demo test test-engines test-fast test-readme coverage check docs format clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,6 +23,9 @@ test-engines: $(VENV)/engines.stamp ## Set up Spark and Ray (Java from the syste
 
 test-fast: $(VENV)/dev.stamp ## Run the tests without those marked slow, in under a minute
 	$(PYTEST) -m 'not slow'
+
+test-readme: $(VENV)/dev.stamp ## Run the demo, and compare its figures with those of the README
+	GLACE_TEST_README=1 $(BIN)/python -m pytest tests/test_readme.py
 
 coverage: $(VENV)/dev.stamp ## Run the tests and fail if they reach less than 95 % of the lines
 	$(PYTEST) --cov --cov-report=term:skip-covered

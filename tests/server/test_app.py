@@ -67,18 +67,18 @@ def test_it_describes_itself(client):
 
 REFUSED = [
     ("get", "/api/node?id=nobody", None, 404, "no node 'nobody'"),
-    ("get", "/api/node", None, 422, "id: Field required"),
-    ("get", "/api/neighbors?id=node+01&k=x", None, 422, "k: Input should be a valid integer"),
+    ("get", "/api/node", None, 422, "id: it is missing"),
+    ("get", "/api/neighbors?id=node+01&k=x", None, 422, "k: it must be a valid integer"),
     ("get", "/api/neighbors?id=node+01&k=0", None, 422, "k must be from 1 to 1,000, not 0"),
-    ("get", "/api/nothing", None, 404, "Not Found"),
+    ("get", "/api/nothing", None, 404, "there is nothing at /api/nothing; /docs lists the questions"),
     ("get", "/other.js", None, 404, "no file 'other.js'"),
-    ("post", "/api/node?id=x", b"", 405, "Method Not Allowed"),
+    ("post", "/api/node?id=x", b"", 405, "/api/node does not answer POST; /docs lists"),
     ("post", "/api/score", b"{", 400, "the body is not valid JSON"),
     ("post", "/api/score", b'{"pairs": [["node 01"]]}', 422, "pairs.0"),
     ("post", "/api/score", b'{"pairs": [], "more": 1}', 422, "more: Extra inputs"),
     ("post", "/api/score", b'{"pairs": [["node 01", "nobody"]]}', 404, "no node 'nobody'"),
     ("post", "/api/embed", b'{"attributes": [[1, 2]]}', 422, "trained on 15 attributes, but these have 2"),
-    ("post", "/api/embed", b'{"texts": "cat"}', 422, "texts: Input should be a valid list"),
+    ("post", "/api/embed", b'{"texts": "cat"}', 422, "texts: it must be a valid list"),
     ("post", "/api/score", b'{"pairs": [["\\ud800", "node 01"]]}', 404, "no node"),
     ("get", "/redoc", None, 404, "no file 'redoc'"),
 ]
@@ -90,6 +90,22 @@ def test_refusals_say_why(client, verb, path, body, status, match):
     reply = client.request(verb, path, content=body, headers=headers)
     assert reply.status_code == status
     assert re.search(match, reply.json()["error"])
+
+
+def test_a_body_without_a_content_type_is_refused_in_our_words(client):
+    reply = client.post("/api/score", content=b'{"pairs": []}', headers={"Content-Type": ""})
+    assert (reply.status_code, "Content-Type: application/json" in reply.json()["error"]) == (422, True)
+    reply = client.post("/api/score")
+    assert "there is no body; send a JSON object" in reply.json()["error"]
+
+
+def test_pages_say_what_can_be_asked(client, answers):
+    bare = TestClient(make_app(answers), base_url="http://localhost")
+    for reply in (client.get("/docs"), bare.get("/docs"), bare.get("/")):
+        assert reply.status_code == 200
+        assert "GET /api/neighbors" in reply.text
+        assert "pairs in the body" in reply.text
+    assert "GET /api/neighbors" not in client.get("/").text, "that is the explorer"
 
 
 def test_other_names_of_the_machine_are_refused(answers):
@@ -154,8 +170,9 @@ def test_the_page_and_its_parts(client, answers, positions):
     assert len(drawn["x"]) == 480  # 90 numbers of 4 bytes, in base64
 
 
-def test_without_a_map_there_is_no_page(answers):
-    assert TestClient(make_app(answers), base_url="http://localhost").get("/").status_code == 404
+def test_without_a_map_there_is_no_explorer(answers):
+    bare = TestClient(make_app(answers), base_url="http://localhost")
+    assert bare.get("/api/map").status_code == bare.get("/explore.js").status_code == 404
 
 
 def start(arguments):

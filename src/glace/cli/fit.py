@@ -10,6 +10,7 @@ from glace.cli.screen import (
     Screen,
     check_outputs,
     in_bytes,
+    in_time,
     in_words,
     ranked_by,
     scaled_attributes,
@@ -46,7 +47,7 @@ def fit(
     option: MethodOptions = None,
     resume: Annotated[bool, Option("--resume", help="Continue from OUTPUT.checkpoint, if it exists.")] = False,
     checkpoint_seconds: Annotated[float, Option(help="Seconds between two checkpoints.")] = 10.0,
-    estimate: Annotated[bool, Option("--estimate", help="Only print the expected sizes.")] = False,
+    estimate: Annotated[bool, Option("--estimate", help="Only print the expected sizes and times.")] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -206,17 +207,32 @@ def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: st
     facts["links"] = ranked_by(model)
     if model.selection.options:
         facts["selected by trials" if model.selection.trials else "options"] = in_words(model.selection.options)
-    early = ", stopped early" if history.since_best >= model.config.training.patience else ""
     trials = ", trials included" if model.selection.trials else f"  ({values['edges_per_second']:,} edges/s)"
-    facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{early}{trials}"
+    facts["training"] = f"{history.step:,} steps in {history.seconds:.1f} s{trials}"
+    facts["ended"] = why_ended(model)
     if values["peak_rss_mb"] is not None:
         facts[peak] = in_bytes(values["peak_rss_mb"] * 1e6)
     screen.facts(facts)
 
 
+def why_ended(model: "FittedModel") -> str:
+    """Why training ended, in words."""
+    history, limits = model.history, model.config.training
+    if history.since_best >= limits.patience:
+        return f"early: no better validation AUC in the last {limits.patience} validations (--patience)"
+    if limits.max_seconds is not None and history.seconds >= limits.max_seconds:
+        return f"cut short by --max-seconds {limits.max_seconds:g}; more time may give a better model"
+    return "all steps done"
+
+
 def _estimate(config: Config, method: str, graph: "Graph", screen: Screen, json: Path | None) -> None:
+    from glace.training.duration import estimate_seconds
     from glace.training.estimate import estimate
 
     sizes = estimate(graph, config, method)
     screen.facts({name: in_bytes(size) for name, size in sizes.items()})
-    write_record(json, "estimate", {"bytes": sizes}, options=config.to_dict())
+    with screen.progress("measuring some steps") as report:
+        report(None)
+        seconds = estimate_seconds(graph, config, method)
+    screen.facts({name: in_time(each) for name, each in seconds.items()})
+    write_record(json, "estimate", {"bytes": sizes, "seconds": seconds}, options=config.to_dict())

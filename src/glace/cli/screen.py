@@ -1,6 +1,7 @@
 """Output of the command line: text and progress on the screen, and files with results."""
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -151,7 +152,14 @@ class Screen:
 
 def training_listener(report: Report) -> "Listener":
     """A listener for training that shows its progress."""
-    return lambda progress: report(progress.done, _figures(progress), progress.stage)
+    from glace.training.train import TRAINING_END
+
+    def show(progress: "Progress") -> None:
+        # After the last step nobody reports: all nodes are embedded, and the link model is fitted.
+        ended = progress.stage == "training" and math.isclose(progress.done, TRAINING_END)
+        report(progress.done, _figures(progress), "link model" if ended else progress.stage)
+
+    return show
 
 
 def download_listener(report: Report) -> Callable[[int, int | None], None]:
@@ -231,6 +239,14 @@ def in_bytes(count: float) -> str:
     from rich.filesize import decimal
 
     return decimal(int(count))
+
+
+def in_time(seconds: float) -> str:
+    """A duration, such as 3.2 s, 4 min 10 s or 2 h 5 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def in_words(options: Mapping[str, object]) -> str:

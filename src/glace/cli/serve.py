@@ -37,7 +37,7 @@ def serve(
     with listening(host, port) as opened:
         address = _address(host, opened.getsockname()[1])
         screen.say(f"{fitted.embedding!r}")
-        screen.say(f"answering on {address}/api/health (Ctrl-C stops)")
+        screen.say(f"answering on {address}/, which says what can be asked (Ctrl-C stops)")
         serve(fitted, opened, hosts=hosts, workers=workers)
     screen.say("stopped")
 

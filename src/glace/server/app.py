@@ -16,6 +16,7 @@ from glace.categories import Categories
 from glace.errors import InputError
 from glace.server import page
 from glace.server.answers import Answer, Answers, UnknownNode
+from glace.server.documentation import documentation
 from glace.server.map import Positions
 
 MOST_BYTES = 8_000_000
@@ -67,6 +68,7 @@ def make_app(
         redoc_url=None,
     )
     _add_questions(app, answers)
+    _add_description(app, answers, with_page=positions is not None)
     if positions is not None:
         _add_page(app, answers, positions, clusters)
     _add_refusals(app)
@@ -93,6 +95,16 @@ def _add_questions(app: FastAPI, answers: Answers) -> None:
     @app.post("/api/embed")
     def embed(body: Described) -> list[Answer]:
         return answers.embed(**body.model_dump())
+
+
+def _add_description(app: FastAPI, answers: Answers, with_page: bool) -> None:
+    """Say at /docs, and at / unless the explorer is there, what can be asked."""
+
+    def described() -> HTMLResponse:
+        return HTMLResponse(documentation(app.openapi(), repr(answers.embedding)))
+
+    for path in ("/docs",) if with_page else ("/docs", "/"):
+        app.get(path, response_class=HTMLResponse, include_in_schema=False)(described)
 
 
 def _add_page(app: FastAPI, answers: Answers, positions: Positions, clusters: Categories | None) -> None:
@@ -123,12 +135,22 @@ def _add_refusals(app: FastAPI) -> None:
         first = problem.errors()[0]
         if first["type"] == "json_invalid":
             return _refusal(400, f"the body is not valid JSON: {first['ctx']['error']}")
+        if first["type"] == "model_attributes_type" and first["loc"] == ("body",):
+            return _refusal(422, "the body must be a JSON object, sent with the header Content-Type: application/json")
+        if first["type"] == "missing" and first["loc"] == ("body",):
+            return _refusal(422, "there is no body; send a JSON object with the header Content-Type: application/json")
         where = ".".join(str(each) for each in first["loc"][1:]) or "the body"
-        return _refusal(422, f"{where}: {first['msg']}")
+        said = first["msg"].replace("Field required", "it is missing").replace("Input should be", "it must be")
+        return _refusal(422, f"{where}: {said}")
 
     @app.exception_handler(HTTPException)
-    def other(_request: Request, problem: HTTPException) -> JSONResponse:
-        return _refusal(problem.status_code, str(problem.detail))
+    def other(request: Request, problem: HTTPException) -> JSONResponse:
+        path = request.url.path
+        words = {
+            "Not Found": f"there is nothing at {path}; /docs lists the questions",
+            "Method Not Allowed": f"{path} does not answer {request.method}; /docs lists the questions",
+        }
+        return _refusal(problem.status_code, words.get(str(problem.detail), str(problem.detail)))
 
 
 def _refusal(status: int, message: str) -> JSONResponse:

@@ -382,7 +382,7 @@ class Trainer:
         assert self.history.loss is not None, "a step comes first"
         return Progress(
             step=self.history.step,
-            done=self.done(),
+            done=1.0 if self._is_over() else self.done(),
             loss=self.history.loss,
             learning_rate=self._learning_rate(),
             edges_per_second=clock.steps_per_second() * self.sampler.config.batch_size,

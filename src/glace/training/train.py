@@ -106,7 +106,8 @@ def train(
         Held-out edges and non-edges for early stopping and selection, as `hold_out` returns them; they must not be
         edges of `graph`. By default a fraction of the edges is held out.
     listener : callable, optional
-        Called after every step with a `Progress`: step, fraction done, loss, validation AUC and others.
+        Called after every step with a `Progress`: step, fraction of the whole work, stage, loss, validation AUC and
+        others.
     checkpoint : str or Path, optional
         File to which the state of the run is written from time to time.
     checkpoint_seconds : float
@@ -605,7 +606,8 @@ def select_options(task: TrainingTask, listener: Listener | None = None) -> Sele
     if not trials_end(task):
         return Selection(options)
     ends = np.linspace(0, trials_end(task), 2 + len(candidates)).tolist()
-    parts = [part_of(listener, begin, end, "trials") for begin, end in itertools.pairwise(ends)]
+    spans = list(itertools.pairwise(ends))
+    parts = [part_of(listener, *span, f"trial {number + 1} of {len(spans)}") for number, span in enumerate(spans)]
     best = run_trial(task, task.config.replace(**options), parts[0])
     trials = [Trial("", None, best.auc, kept=True)]
     for part, (name, value) in zip(parts[1:], candidates, strict=True):
@@ -631,7 +633,7 @@ def run_trial(
 ) -> TrialResult:
     """Train briefly; stop in the second half as soon as another trial was significantly better at the same step."""
     assert task.validation is not None, "trials are compared by validation pairs"
-    trainer, truth, scores_at = task.trainer(_shortened(config)), task.validation.truth, dict[int, Scores]()
+    trainer, truth, scores_at = task.trainer(shortened(config)), task.validation.truth, dict[int, Scores]()
     for scores in trainer.validations(listener):
         step = trainer.history.step
         scores_at[step] = scores
@@ -663,7 +665,7 @@ def candidate_changes(model: ModelConfig, has_attributes: bool) -> list[Candidat
     return [(name, value) for name, value in CANDIDATES if initial.get(name, value) != value]
 
 
-def _shortened(config: Config) -> Config:
+def shortened(config: Config) -> Config:
     """Return the configuration of a trial: one member of the ensemble, and few steps."""
     seconds, members = config.training.max_seconds, config.model.ensemble_size
     steps = min(TRIAL_STEPS, config.training.max_steps or TRIAL_STEPS)
