@@ -161,9 +161,9 @@ class GraphSource:
         """Raise at once if a file of a table is not there, before anything slow is imported."""
         from glace.storage.files import existing
 
-        self._tables()  # raises if files are given in a way that means nothing
         named = {"edges": self.edges, "attributes": self.attributes, "texts": self.texts}
         for role, listed in named.items():
+            _by_type(listed, f"--{role}")  # raises if files are given in a way that means nothing
             for path in (_typed(each)[1] for each in listed or []):
                 if not path.is_dir():
                     existing(path, f"a file of {role}")
