@@ -23,18 +23,6 @@ SNAP = """# Directed graph: web.txt
 """
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Write a file, text or bytes, and give its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def test_columns_of_edges_are_mapped_by_name(put):
     graph = read_tables(put("r.csv", RATINGS), layout=MAPPED)
     assert list(graph.ids) == ["m1", "m2", "u1", "u2"]

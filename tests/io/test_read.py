@@ -22,18 +22,6 @@ EDGES = "source,target,weight\na,b,1\nb,c,2\n"
 NODES = "id,x,y,label\na,1,0.5,p\nb,2,1e3,q\nc,3,0,\n"
 
 
-@pytest.fixture
-def put(tmp_path):
-    """Write a file, text or bytes, and give its path."""
-
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def test_csv_files_make_a_graph(put):
     graph = read_tables(put("edges.csv", EDGES), put("nodes.csv", NODES))
     assert list(graph.ids) == ["a", "b", "c"]

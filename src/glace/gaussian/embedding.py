@@ -383,6 +383,22 @@ class Embedding:
             raise InputError(f"{measure.name} needs variances, but these are points; use the measure `dot`")
         return measure
 
+    def roles_at(self, positions: npt.NDArray[np.integer]) -> Roles:
+        """Return what stands for some of the nodes as sources and as targets of edges.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Positions of the nodes, from 0; they may repeat.
+
+        Returns
+        -------
+        Roles
+            The Gaussians of these nodes alone: nothing of the size of the embedding is copied.
+        """
+        context = None if self.context is None else self.context[positions]
+        return roles(self.measure, self.gaussian[positions], context)
+
     def roles_by(self, measure: Dissimilarity) -> Roles:
         """Return what stands for each node as the source and as the target of a comparison.
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from glace.blocks import blocks
 from glace.errors import FormatError
-from glace.gaussian.dissimilarity import Gaussian, Roles, roles, wide
+from glace.gaussian.dissimilarity import Gaussian, wide
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut, node_classes, of_same_class
@@ -152,19 +152,13 @@ class NodeFeatures:
 
     def _random_losses(self, nodes: Positions) -> Numbers:
         """Return (N,) the mean loss of pairs of each node with random nodes, as if none of these were an edge."""
-        sources = self._roles(nodes)
+        sources = self.embedding.roles_at(nodes)
         distances = sources.scale * self.embedding.measure.all_pairs(wide(sources.source), self._reference)
         return np.asarray(np.logaddexp(0, self.embedding.platt_scaling.logits(distances)).mean(axis=1)) + 1e-3
 
     @cached_property
     def _reference(self) -> Gaussian:
-        return wide(self._roles(evenly_spaced(len(self.embedding), REFERENCE)).target)
-
-    def _roles(self, nodes: Positions) -> Roles:
-        context = self.embedding.context
-        return roles(
-            self.embedding.measure, self.embedding.gaussian[nodes], None if context is None else context[nodes]
-        )
+        return wide(self.embedding.roles_at(evenly_spaced(len(self.embedding), REFERENCE)).target)
 
 
 class ErrorModel(NamedTuple):

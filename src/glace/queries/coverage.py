@@ -12,7 +12,7 @@ import numpy as np
 
 from glace.blocks import blocks
 from glace.errors import InputError
-from glace.gaussian.dissimilarity import Roles, roles, wide
+from glace.gaussian.dissimilarity import wide
 from glace.gaussian.embedding import Embedding
 from glace.gaussian.search import Positions, Values
 from glace.graph.graph import Graph
@@ -99,24 +99,18 @@ def _excluded(graph: Graph, source: int, candidates: Positions) -> Positions:
 
 def dissimilarities_from(embedding: Embedding, sources: Positions) -> Iterator[tuple[slice, Values]]:
     """Return blocks of nodes, and the dissimilarities (S, rows) of the nodes of each block from some nodes."""
-    first = _roles(embedding, sources)
+    roles = embedding.roles_at(sources)
+    first = wide(roles.source)
     for rows in blocks(len(embedding), ROWS):
-        second = _roles(embedding, np.arange(rows.start, rows.stop))
-        yield rows, first.scale * embedding.measure.all_pairs(wide(first.source), wide(second.target))
-
-
-def _roles(embedding: Embedding, nodes: Positions) -> Roles:
-    context = embedding.context
-    return roles(embedding.measure, embedding.gaussian[nodes], None if context is None else context[nodes])
+        second = wide(embedding.roles_at(np.arange(rows.start, rows.stop)).target)
+        yield rows, roles.scale * embedding.measure.all_pairs(first, second)
 
 
 def nearest_beyond(
     embedding: Embedding, graph: Graph, types: LinkTypes, source: int, candidates: Positions, count: int
 ) -> Positions:
     """Return the nodes that come after the candidates of a node, nearest first."""
-    parts = [found[0] for _, found in dissimilarities_from(embedding, np.array([source]))]
-    found = np.concatenate(parts)
-    found[~types.allowed[types.codes[source]][types.codes]] = np.inf
-    found[_excluded(graph, source, candidates)] = np.inf
-    order = np.argsort(found, kind="stable")[:count]
-    return np.asarray(order[np.isfinite(found[order])])
+    among = types.allowed[types.codes[source]][types.codes]
+    excluded = [_excluded(graph, source, candidates).tolist()]
+    found, _ = embedding.nearest_to(embedding.take(np.array([source])), count, None, excluded, among)
+    return np.asarray(found[0][found[0] >= 0])
