@@ -28,7 +28,7 @@ from glace import datasets
 from glace.cli.evaluate import RANKING
 from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model
 from glace.experiments.evaluation.ranking import Ranker, are_hidden, full_ranking, hidden_tenth
-from glace.experiments.tasks import METHODS, Learned, make
+from glace.experiments.methods import METHODS, Learned, make
 from glace.fitted.model import FittedModel, load
 from glace.graph.graph import Graph
 from glace.metrics import reliability

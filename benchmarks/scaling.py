@@ -33,7 +33,7 @@ from benchmarks.planted_stream import planted_folder
 from benchmarks.stages import staged, trainer_of
 from glace.datasets.planted import planted
 from glace.estimators import GLACE
-from glace.experiments.tasks import LEARNED
+from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph
 from glace.io.folder import read_folder, size_of
 from glace.model.network import using_threads

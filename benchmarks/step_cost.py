@@ -14,7 +14,7 @@ import typer
 from benchmarks.bounds import Machine, costs, measured
 from benchmarks.common import RESULTS, Report, Results, Rounds, Scale, acm_like, in_turn
 from benchmarks.stages import STAGES, Sizes, StagedSteps, Step, staged, trainer_of
-from glace.experiments.tasks import LEARNED
+from glace.experiments.methods import LEARNED
 from glace.graph.graph import Graph
 from glace.model.network import using_threads
 from glace.sampling.edges import EdgeSampler

@@ -17,8 +17,8 @@ from benchmarks.common import RESULTS, DataDir, Report, Results, Rounds, Threads
 from benchmarks.yardstick import Yardstick
 from glace.experiments.baselines.method import Descent
 from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.experiments.methods import LEARNED, Learned, make
 from glace.experiments.splits import Split, split_edges
-from glace.experiments.tasks import LEARNED, Learned, make
 from glace.gaussian.embedding import Embedding
 from glace.metrics import LinkScores
 from glace.model.network import using_threads

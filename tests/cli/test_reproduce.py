@@ -9,8 +9,8 @@ import pytest
 from glace.cli.main import run
 from glace.datasets import download, planted
 from glace.errors import InputError
+from glace.experiments.methods import METHODS
 from glace.experiments.report import write
-from glace.experiments.tasks import METHODS
 from glace.io.npz import write_npz
 from tests.experiments.test_run import Processes
 

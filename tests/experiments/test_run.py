@@ -17,6 +17,7 @@ import pytest
 import glace
 from glace.datasets import names as dataset_names
 from glace.errors import FormatError, InputError
+from glace.experiments.methods import METHODS
 from glace.experiments.record_file import COMPRESSED, RECORDS, RecordFile, key_of
 from glace.experiments.run import (
     CITATIONS,
@@ -31,7 +32,7 @@ from glace.experiments.run import (
     run_grid,
     runs,
 )
-from glace.experiments.tasks import METHODS, SPLITTING, TASKS, Evaluation
+from glace.experiments.tasks import SPLITTING, TASKS, Evaluation
 
 RUNS = [
     Evaluation("link-prediction", dataset, method, seed)

@@ -15,8 +15,9 @@ from glace.experiments.evaluation.classes import node_classification
 from glace.experiments.evaluation.link_prediction import link_model_values
 from glace.experiments.evaluation.rankers import HEURISTICS, link_model_scores
 from glace.experiments.evaluation.ranking import FullRanking, full_ranking, hidden_tenth
+from glace.experiments.methods import GAUSSIAN, METHODS
 from glace.experiments.splits import split_edges
-from glace.experiments.tasks import GAUSSIAN, METHODS, TASKS, Evaluation, check, evaluate, unsupported
+from glace.experiments.tasks import TASKS, Evaluation, check, evaluate, unsupported
 from glace.model.network import using_threads
 
 TINY = {"dim": 4, "hidden": 8, "batch_size": 64, "negative_pool_size": 32, "max_steps": 30, "validate_every": 10}

@@ -127,7 +127,7 @@ def _fit_other_method(
 ) -> None:
     from time import perf_counter
 
-    from glace.experiments.tasks import make
+    from glace.experiments.methods import make
     from glace.gaussian.embedding_file import check_ending, write_embedding
     from glace.records import peak_rss_mb
     from glace.rng import Streams

@@ -14,8 +14,9 @@ from itertools import count
 from pathlib import Path
 
 from glace.errors import InputError
+from glace.experiments.methods import METHODS
 from glace.experiments.record_file import JsonObject, RecordFile, key_of
-from glace.experiments.tasks import METHODS, SPLITTING, Evaluation, unsupported
+from glace.experiments.tasks import SPLITTING, Evaluation, unsupported
 from glace.records import Record, command_line, provenance
 
 CITATIONS = ("cora-ml", "citeseer", "dblp", "pubmed")

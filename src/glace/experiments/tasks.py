@@ -1,147 +1,26 @@
-"""Methods by name, and the tasks: evaluate one method on one graph with one seed, and return a record."""
+"""The tasks: evaluate one method on one graph with one seed, and return a record."""
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from glace.config.config import method_named
 from glace.errors import InputError
-from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
-from glace.experiments.baselines.graph2gauss import Graph2Gauss
-from glace.experiments.baselines.graph_networks import VGAE, GraphSAGE
-from glace.experiments.baselines.method import Baseline, RawAttributes, refuse_unseen, with_unseen
-from glace.experiments.baselines.node2vec import DeepWalk, Node2Vec
+from glace.experiments.baselines.method import Baseline
 from glace.experiments.evaluation.classes import labelled, node_classification, visualization
 from glace.experiments.evaluation.link_prediction import link_model_values, link_prediction, link_values
 from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model
 from glace.experiments.evaluation.ranking import full_ranking, hidden_tenth
 from glace.experiments.evaluation.uncertainty import uncertainty
+from glace.experiments.methods import GAUSSIAN, Heuristic, Learned, Method, Options, Unseen, Values, make
 from glace.experiments.record_file import key_of
 from glace.experiments.splits import Split, given_split, hide_nodes, split_edges
 from glace.fitted.model import FittedModel
-from glace.fitted.state import Listener, Progress
-from glace.gaussian.dissimilarity import concatenated
 from glace.gaussian.embedding import Embedding
-from glace.graph.graph import Graph, NodeAttributes
+from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.records import Record, peak_rss_mb, provenance
 from glace.rng import Streams
-from glace.sparse import Matrix
-
-Options = dict[str, Any]
-"""Values of any type by the name of the option; the method checks them."""
-Values = dict[str, object]
-Unseen = Matrix | NodeAttributes
-"""Attributes of unseen nodes; the baselines take a matrix."""
-
-_BASELINES = (RawAttributes, DeepWalk, Node2Vec, VGAE, GraphSAGE, Graph2Gauss)
-BASELINES: dict[str, type[Baseline]] = {each.name: each for each in _BASELINES}
-
-# The paper gives every method 128 numbers per node: a point of 128 dimensions, or a Gaussian of 64.
-_POINT: Options = {"dim": 128}
-_TWO_POINTS: Options = {"dim": 64, "proximity": "both"}
-LEARNED: dict[str, tuple[type[GLACE], Options]] = {
-    "line": (LINE, _TWO_POINTS),
-    "line-first": (LINE, _POINT | {"proximity": "first"}),
-    "line-second": (LINE, _POINT | {"proximity": "second"}),
-    "lace": (LACE, _TWO_POINTS),
-    "lace-first": (LACE, _POINT | {"proximity": "first"}),
-    "lace-second": (LACE, _POINT | {"proximity": "second"}),
-    "glace-published": (PublishedGLACE, {"proximity": "both"}),
-    "glace-published-first": (PublishedGLACE, {"proximity": "first"}),
-    "glace-published-second": (PublishedGLACE, {"proximity": "second"}),
-    "glace": (GLACE, {}),
-}
-METHODS = (*BASELINES, *LEARNED)
-GAUSSIAN = (
-    *(name for name, kind in BASELINES.items() if kind.gaussian),
-    *(name for name, (kind, _) in LEARNED.items() if method_named(kind.method).gaussian),
-)
-
-
-class Learned:
-    """An estimator as a method; `model` is the last one fitted."""
-
-    def __init__(self, name: str, estimator: type[GLACE], options: Options) -> None:
-        self.name, self.estimator, self.options = name, estimator, options
-        self.inductive = estimator is not LINE
-        self.model: GLACE | None = None
-        self.curve: list[list[float]] = []
-        """[seconds since the start, best validation AUC so far] for each improvement."""
-        estimator(**options).config()  # raises for a wrong option before a graph is read
-
-    def embed(
-        self, graph: Graph, streams: Streams, unseen: Unseen | None = None, validation: HeldOut | None = None
-    ) -> Embedding:
-        """Fit the estimator and return its embedding, followed by that of the unseen nodes."""
-        if not self.inductive:
-            refuse_unseen(self.name, unseen)
-        self.curve = []
-        # Tasks with validation pairs are about links, the others about nodes; ranking says so itself.
-        purpose: Options = {"purpose": "nodes" if validation is None else "links"}
-        model = self.estimator(**purpose | self.options | {"random_state": streams.seed})
-        self.model = model.fit(graph, validation=validation, listener=self._listener())
-        if unseen is None:
-            return self.model.embedding_
-        return _joined(self.model.embedding_, self.model.transform(unseen))
-
-    def _listener(self) -> Listener:
-        began = time.perf_counter()
-
-        def listen(progress: Progress) -> None:
-            auc = progress.validation_auc
-            if auc is not None and (not self.curve or auc > self.curve[-1][1]):
-                self.curve.append([round(time.perf_counter() - began, 3), auc])
-
-        return listen
-
-    def facts(self) -> Values:
-        """Return the fields of a record about the fit."""
-        assert self.model is not None, "a task fits its method"
-        facts: Values = {"options": self.model.config_.to_dict()}
-        history = self.model.history_
-        if history.best is not None:
-            facts |= {"steps": history.step, "best_step": history.best.step, "choice": asdict(self.model.selection_)}
-        return facts
-
-
-Method = Baseline | Learned
-
-
-@dataclass(frozen=True)
-class Heuristic:
-    """A ranker of missing edges that has no embedding and no options."""
-
-    name: str
-
-
-def make(name: str, options: Options) -> Method:
-    """Return the method of this name with the given options."""
-    if name not in METHODS:
-        known = ", ".join(METHODS)
-        raise InputError(f"method must be one of {known} or, for ranking, {', '.join(HEURISTICS)}, not {name!r}")
-    kind, own = LEARNED[name] if name in LEARNED else (BASELINES[name], {})
-    names = [each.name for each in fields(kind)]
-    unknown = sorted(set(options) - set(names))
-    if unknown:
-        raise InputError(f"{name} has no option {unknown[0]!r}; it has {', '.join(names)}")
-    return Learned(name, kind, own | options) if issubclass(kind, GLACE) else kind(**options)
-
-
-def _joined(known: Embedding, unseen: Embedding) -> Embedding:
-    own = concatenated([known.gaussian, unseen.gaussian], axis=0)
-    context = None
-    if known.context is not None and unseen.context is not None:
-        context = concatenated([known.context, unseen.context], axis=0)
-    certainty = None
-    if known.certainty is not None and unseen.certainty is not None:
-        certainty = np.concatenate([known.certainty, unseen.certainty])
-    ids = with_unseen(known.ids, len(own.mean))
-    return Embedding(ids, own.mean, own.variance, known.dissimilarity, known.platt_scaling, context, certainty)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 import glace
 from glace.errors import InputError
 from glace.experiments.evaluation.link_prediction import link_prediction
+from glace.experiments.methods import BASELINES, GAUSSIAN, LEARNED, METHODS, make
 from glace.experiments.splits import split_edges
-from glace.experiments.tasks import BASELINES, GAUSSIAN, LEARNED, METHODS, make
 from glace.graph.split import HeldOut
 from glace.model.network import using_threads
 from glace.rng import Streams
