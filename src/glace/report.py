@@ -50,8 +50,7 @@ def model_report(
     progress : callable, optional
         Is called with the share of the search for links that is done.
     """
-    examples = [str(each).split(", ")[0] for each in drawn.clusters.examples[:EXAMPLES]]
-    nodes = [model.embedding.ids.parse(each) for each in examples]
+    nodes = drawn.clusters.central_node[:EXAMPLES].tolist()
     return [
         Heading(title, 1),
         _summary(model),

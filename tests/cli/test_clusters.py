@@ -1,5 +1,6 @@
 """`glace clusters`: the table on the screen, the file of nodes, and what it refuses."""
 
+import io
 import json
 
 import pandas as pd
@@ -19,6 +20,22 @@ def test_clusters_are_shown_and_every_nodes_is_written(folder, capsys):
     sizes = [each["size"] for each in record["clusters"]]
     assert written["cluster"].value_counts().sort_index().tolist() == sizes
     assert sorted(sizes, reverse=True) == sizes
+
+
+def test_formats_and_columns_of_the_node_table(folder, capsys):
+    assert run(["clusters", "texts.glace", "-k", "3", "--format", "json", "--show", "text"]) == 0
+    printed = capsys.readouterr()
+    rows = json.loads(printed.out)
+    assert "modularity" in printed.err
+    texts = dict(line.split(",") for line in (folder / "texts.csv").read_text().splitlines())
+    assert [row["text"] for row in rows] == [texts[row["central_node"]] for row in rows]
+    assert all(row["examples"].startswith(row["central_node"]) for row in rows)
+    assert run(["clusters", "texts.glace", "-k", "3", "--format", "csv"]) == 0
+    found = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert found["size"].tolist() == [row["size"] for row in rows]
+    assert run(["clusters", "texts.glace", "-k", "3", "--format", "table", "--show", "text"]) == 0
+    head = capsys.readouterr().out.splitlines()[1].split()
+    assert head == ["name", "size", "edges_inside", "central_node", "text"]
 
 
 def test_numbers_name_clusters_if_their_table_is_given(folder, capsys):

@@ -497,6 +497,43 @@ def test_score_of_one_pair(glace, folder):
     assert "probabilities assume that 5" in shown
 
 
+def test_score_of_new_nodes(glace, folder):
+    (folder / "new.csv").write_text("id,text\none,cat dog fur tail\n2,piano violin note\n")
+    glace("embed", "texts.glace", "--texts", "new.csv", "-o", "new.parquet")
+    shown = glace("score", "texts.glace", "node 01", "one", "--of", "new.parquet", "--json", "s.json", "--show", "text")
+    model = load("texts.glace")
+    wanted = model.score_pairs([("node 01", "one")], load_embedding("new.parquet"))
+    assert record(folder / "s.json")["pairs"] == wanted.rows()
+    assert "probabilities assume that a new node has as many edges as" in shown
+    assert "of all edges are missing" not in shown
+    assert "source_text" in shown
+    assert "target_text" not in shown, "a new node has no row in the table of the training"
+
+    (folder / "pairs.csv").write_text("source,target\none,2\n2,node 01\nnode 01,node 02\n")
+    shown = glace("score", "texts.glace", "--pairs", "pairs.csv", "--of", "new.parquet", "--json", "s.json")
+    pairs = [("one", "2"), ("2", "node 01"), ("node 01", "node 02")]
+    assert record(folder / "s.json")["pairs"] == model.score_pairs(pairs, load_embedding("new.parquet")).rows()
+    assert "of all edges are missing" in shown
+    glace("export", "texts.glace", "-o", "known.parquet")
+    assert "probabilit" not in glace("score", "known.parquet", "one", "2", "--of", "new.parquet")
+    said = glace("score", "texts.glace", "node 01", "on", "--of", "new.parquet", code=2)
+    assert "no node 'on'; did you mean" in said
+    said = glace("score", "texts.glace", "node 01", "one", "--of", "known.parquet", code=2)
+    assert "is the id of a known node and of a new one; give the new nodes other ids" in said
+
+
+def test_score_of_new_nodes_whose_ids_are_of_another_kind(glace, folder):
+    (folder / "new.csv").write_text("id,text\n7,cat dog fur tail\n")
+    glace("embed", "texts.glace", "--texts", "new.csv", "-o", "new.parquet")
+    options = ["--of", "new.parquet", "--show", "text", "--format", "tsv"]
+    header, row = glace("score", "texts.glace", "node 01", "7", *options).splitlines()
+    assert row.split("\t")[:4:2] == ["node 01", "7"]
+    assert header.split("\t")[:4] == ["source", "source_text", "target", "target_text"]
+    header, row = glace("links", "texts.glace", "-k", "1", *options).splitlines()
+    assert header.split("\t")[:3] == ["source", "target", "target_text"]
+    assert row.split("\t")[2]
+
+
 def test_score_of_an_embedding_has_no_probability(glace, folder):
     glace("export", "people.glace", "-o", "e.parquet")
     shown = glace("score", "e.parquet", "node 01", "node 05", "--json", "s.json")
@@ -504,7 +541,7 @@ def test_score_of_an_embedding_has_no_probability(glace, folder):
     assert set(pair) == {"source", "target", "dissimilarity", "variance_term", "certainty"}
     assert "probabilit" not in shown
     said = glace("score", "e.parquet", "node 01", "node 05", "--missing-edge-fraction", "0.1", code=2)
-    assert "--missing-edge-fraction needs a model file, as e.parquet is an embedding without its model" in said
+    assert "--missing-edge-fraction needs a model file, and e.parquet is an embedding without its model" in said
 
 
 @pytest.mark.parametrize(("model", "pairs"), [("people.glace", "edges.csv"), ("numbered.glace", "numbered.csv")])

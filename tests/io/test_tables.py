@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glace.errors import InputError
+from glace.io.merged_ids import merged_ids_note
 from glace.io.tables import from_tables
 
 EDGES = {"source": ["a", "b", "a"], "target": ["b", "c", "c"]}
@@ -276,3 +277,20 @@ def test_rows_may_be_sparse_lists_of_columns_and_values():
 def test_sparse_rows_that_do_not_fit_are_named(changes, message):
     with pytest.raises(InputError, match=message):
         from_tables({"source": [5], "target": [6]}, pa.table(SPARSE | changes))
+
+
+@pytest.mark.parametrize(
+    ("names", "source", "target", "is_noted"),
+    [
+        (("userId", "movieId"), [1, 2, 3], [3, 4, 5], True),
+        (("user", "movie"), [1, 2, 3], [4, 5, 6], False),  # no id in common
+        (("package", "library"), ["a", "b", "c"], ["b", "c", "d"], False),  # names that are in both
+        (("person", "town"), ["Paris", "Ann", "Bob"], ["Paris", "Rome", "Bern"], True),
+        (("package", "depends"), ["a", "b", "c"], ["c", "d", "e"], False),
+        (("citing", "cited"), [1, 2, 3], [3, 4, 5], False),
+        (("from_user", "to_user"), [1, 2], [2, 3], False),
+    ],
+)
+def test_two_kinds_of_things_with_the_same_ids_are_noted(names, source, target, is_noted):
+    note = merged_ids_note("edges.csv", names, pa.array(source), pa.array(target))
+    assert (note is not None) == is_noted

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from glace.cli.arguments import AnyEmbedding, Json, Quiet
+from glace.cli.arguments import AnyEmbedding, Format, Json, Quiet, Show
+from glace.cli.columns import with_columns
+from glace.cli.quick import check_model
 from glace.cli.screen import Screen, check_ending, check_outputs, write_record, write_table
 from glace.errors import InputError
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from glace.fitted.model import FittedModel
     from glace.graph.graph import Graph
 
-SHOWN = ("name", "size", "edges_inside", "label")
+SHOWN = ("name", "size", "edges_inside", "label", "central_node")
 """Columns on the screen, where space is short; the record has all."""
 
 
@@ -27,6 +29,8 @@ def clusters(
     output: Annotated[
         Path | None, Option("--output", "-o", help="Write the cluster of every node to this .csv or .parquet file.")
     ] = None,
+    show: Show = None,
+    form: Format = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -35,12 +39,13 @@ def clusters(
     The names are words or columns of the attributes, else labels or central nodes. The number of clusters is the
     smallest for which nearly as many edges stay inside clusters, beyond chance, as for any other (modularity).
     """
+    screen = Screen.of_answers(quiet, form)
+    check_model(model)
+    check_outputs(output, json, inputs=[model, attributes])
+    check_ending(output, ".csv", ".parquet")
     from glace.fitted.model import load_any
     from glace.queries.clusters import clusters
 
-    check_outputs(output, json, inputs=[model, attributes])
-    check_ending(output, ".csv", ".parquet")
-    screen = Screen(quiet)
     embedding, fitted = load_any(model)
     if fitted is not None:
         found = fitted.clusters(k, graph=None if attributes is None else _described(fitted, attributes))
@@ -48,15 +53,15 @@ def clusters(
         found = clusters(embedding, None, k)
     else:
         raise InputError(f"needs a model file, and {model} is an embedding without one", option="attributes")
-    columns = [name for name in SHOWN if name in found.columns()]
-    central = [str(each).split(", ")[0] for each in found.examples]
-    rows = zip(found.rows(), central, strict=True)
-    screen.table([*columns, "central node"], [[*(row[name] for name in columns), node] for row, node in rows])
+    answer = {name: column.tolist() for name, column in found.columns().items()}
+    graph, central = None if fitted is None else fitted.graph, answer["central_node"]
+    answer["central_node"] = list(map(str, central))
+    screen.answer(with_columns(answer, {"central_node": central}, graph, show), [*SHOWN, *(show or [])])
     if found.modularity is not None:
-        screen.say(f"modularity {found.modularity:.3f}: the share of edges inside clusters, beyond chance")
+        screen.remark(f"modularity {found.modularity:.3f}: the share of edges inside clusters, beyond chance")
     if output is not None:
         write_table(found.nodes().to_arrow(), output)
-        screen.wrote(output, f"the cluster of {len(found.codes):,} nodes")
+        screen.remark(f"wrote {output}: the cluster of {len(found.codes):,} nodes")
     write_record(json, "clusters", {"clusters": found.rows(), "modularity": found.modularity}, model=str(model))
 
 

@@ -100,13 +100,14 @@ def links(
             approximate=approximate,
             progress=report,
         )
-    table = pairs_with_columns(found.to_arrow(), fitted.graph if known is None else known, show)
+    shown_of = fitted.graph if known is None else known
+    table = pairs_with_columns(found.to_arrow(), shown_of, show, sources_are_new=new is not None)
     shown = [name for name in table.column_names if name not in ("dissimilarity", "certainty", "novel")]
     if new is None:
         screen.remark(_worth(found, fitted, missing_edge_fraction))
     screen.pairs(table, output, "edges", shown if why else None)
     if new is not None:
-        _say_about_new_nodes(new, screen)
+        say_about_new_nodes(new, screen)
     assumed = fitted.missing_edge_fraction if missing_edge_fraction is None else missing_edge_fraction
     values = {
         "links": found.rows(),
@@ -123,7 +124,8 @@ def _worth(found: "Links", model: "FittedModel", given: float | None) -> str:
     return f"of {len(found):,} pairs about {shown} are expected to be edges; {missing_edges_line(model, given)}"
 
 
-def _say_about_new_nodes(new: "Embedding", screen: Screen) -> None:
+def say_about_new_nodes(new: "Embedding", screen: Screen) -> None:
+    """Print what the probabilities of new nodes assume, and which nodes are unlike the training graph."""
     screen.remark("probabilities assume that a new node has as many edges as the nodes of the graph have on average")
     if warning := novel_nodes(new):
         screen.remark(

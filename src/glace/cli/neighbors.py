@@ -70,7 +70,7 @@ def neighbors(
     answer = {name: column.tolist() for name, column in found.columns().items() if name != "query" or of is not None}
     answer |= {name: list(map(str, answer[name])) for name in ("query", "id") if name in answer}
     graph = None if fitted is None else fitted.graph
-    answer, columns = with_columns(answer, ["id"], found.id.tolist(), graph, show), [*SHOWN, *(show or [])]
+    answer, columns = with_columns(answer, {"id": found.id.tolist()}, graph, show), [*SHOWN, *(show or [])]
     screen.answer(answer, columns)
     if new is not None and (warning := novel_nodes(new)):
         screen.remark(f"{warning}; nothing is known about such a node, and what it seems to be like means nothing")

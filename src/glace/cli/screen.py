@@ -79,8 +79,11 @@ class Screen:
         self.console.print(table, markup=False)
 
     def answer(self, columns: Mapping[str, Sequence[object]], shown: Sequence[str] | None = None) -> None:
-        """Print the columns of an answer: those of `shown`, if given, in a table, all of them for another program."""
-        names = [name for name in columns if self.form != "table" or shown is None or name in shown]
+        """Print the columns of an answer: all of them for another program; in a table those of `shown` with a value."""
+        names = list(columns)
+        if self.form == "table":
+            names = [name for name in names if shown is None or name in shown]
+            names = [name for name in names if not columns[name] or any(each is not None for each in columns[name])]
         self.table(names, list(zip(*(columns[name] for name in names), strict=True)))
 
     def facts(self, facts: Mapping[str, object], title: str | None = None, verbatim: bool = False) -> None:

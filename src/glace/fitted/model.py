@@ -35,7 +35,7 @@ from glace.queries.link_model import LinkModel, missing_edges
 from glace.queries.links import LinkOptions, Links, links
 from glace.queries.neighbors import neighbors
 from glace.queries.new_links import links_of_new_nodes
-from glace.queries.new_pairs import new_pair_scores
+from glace.queries.new_pairs import new_pair_scores, positions_of
 from glace.queries.novelty import Novelty, NoveltyModel
 from glace.queries.pair_scores import PairScores, pair_scores_at
 from glace.storage import container
@@ -399,22 +399,26 @@ class FittedModel:
         if new is None:
             positions = self.embedding.positions_of(pairs)
             return self.score_positions(positions, missing_edge_fraction=missing_edge_fraction, why=why)
-        if why:
-            raise InputError("does not apply to new nodes, which have no edges; leave it out", option="why")
         added = new if isinstance(new, Embedding) else self.transform(new)
-        with kernel_threads(self.config.run.n_jobs):
-            fraction = self._missing_edge_fraction(missing_edge_fraction)
-            return new_pair_scores(self.embedding, added, pairs, self.graph, self.link_model, fraction)
+        positions = positions_of(pairs, self.embedding.ids, added.ids)
+        return self.score_positions(positions, added, missing_edge_fraction=missing_edge_fraction, why=why)
 
     def score_positions(
-        self, pairs: Positions, *, missing_edge_fraction: float | None = None, why: bool = False
+        self,
+        pairs: Positions,
+        new: Embedding | None = None,
+        *,
+        missing_edge_fraction: float | None = None,
+        why: bool = False,
     ) -> PairScores:
         """Do the same as `score_pairs` for pairs (P, 2) of positions instead of ids.
 
         Parameters
         ----------
         pairs : ndarray of int, shape (P, 2)
-            Positions of source and target.
+            Positions of source and target; those of new nodes follow those of the known ones.
+        new : Embedding, optional
+            New nodes that pairs may name.
         missing_edge_fraction : float, optional
             As for `links`.
         why : bool
@@ -425,8 +429,12 @@ class FittedModel:
         PairScores
             One row per pair.
         """
+        if why and new is not None:
+            raise InputError("does not apply to new nodes, which have no edges; leave it out", option="why")
         with kernel_threads(self.config.run.n_jobs):
             fraction = self._missing_edge_fraction(missing_edge_fraction)
+            if new is not None:
+                return new_pair_scores(self.embedding, new, pairs, self.graph, self.link_model, fraction)
             found = pair_scores_at(self.embedding, pairs, self.graph, self.link_model, fraction)
         return replace(found, doubt=self._pair_doubts(found.source, found.target)) if why else found
 

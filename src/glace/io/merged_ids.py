@@ -7,68 +7,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-ENDS = frozenset(
-    [
-        "a",
-        "b",
-        "c",
-        "d",
-        "u",
-        "v",
-        "w",
-        "x",
-        "y",
-        "i",
-        "j",
-        "id",
-        "ids",
-        "idx",
-        "index",
-        "key",
-        "code",
-        "no",
-        "nr",
-        "num",
-        "number",
-        "name",
-        "node",
-        "nodes",
-        "vertex",
-        "entity",
-        "item1",
-        "item2",
-        "end",
-        "start",
-        "from",
-        "to",
-        "source",
-        "target",
-        "src",
-        "dst",
-        "dest",
-        "destination",
-        "origin",
-        "left",
-        "right",
-        "first",
-        "second",
-        "head",
-        "tail",
-        "subject",
-        "object",
-        "in",
-        "out",
-        "one",
-        "two",
-    ]
-)
-"""Words of column names that say nothing about what the ids mean."""
+PARTS = """
+a b c d u v w x y i j id ids idx index key code no nr num number name node nodes vertex entity item1 item2 end start
+from to source target src dst dest destination origin left right first second head tail subject object in out one two
+citing cited cites follower followed follows followee friend parent child sender receiver recipient caller callee
+depends dependency dependent requires required
+"""
+ENDS = frozenset(PARTS.split())
+"""Words of column names that say nothing about what the ids mean, or only which part the node has in the edge."""
 DENSE = 0.95
 """Integers that fill so much of the range from their smallest to their largest count things of one kind."""
 FEWEST = 10
 """Shorter ranges say nothing."""
 RATIO = 1.5
 """Two ranges that start alike count different things if one is so much longer."""
+SHARED_NAMES = 0.5
+"""If two columns of names, not numbers, have so many in common, they name the same things."""
 
 
 def merged_ids_note(table: str, names: tuple[str, str], source: pa.Array, target: pa.Array) -> str | None:
@@ -83,6 +37,8 @@ def merged_ids_note(table: str, names: tuple[str, str], source: pa.Array, target
     if not by_name and not _count_different_things(sources, targets):
         return None
     shared = int(pc.sum(pc.is_in(sources, value_set=targets)).as_py() or 0)
+    if not pa.types.is_integer(sources.type) and shared >= SHARED_NAMES * min(len(sources), len(targets)):
+        return None
     return advice(table, names, f"{shared:,} ids occur") if shared else None
 
 

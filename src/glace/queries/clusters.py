@@ -71,8 +71,10 @@ class Clusters(Table):
         The most frequent label, if the graph has labels.
     label_share : ndarray of float, optional
         The share of its labelled nodes that have this label.
+    central_node : ndarray
+        Id of the node nearest to its center.
     examples : ndarray of str
-        Ids of the nodes nearest to its center.
+        Ids of the nodes nearest to its center, in one text.
     modularity : float, optional
         How many more edges stay inside clusters than if edges were drawn at random by degree, as a share; None without
         edges.
@@ -90,6 +92,7 @@ class Clusters(Table):
     edges_inside: npt.NDArray[np.float64] | None
     label: Column | None
     label_share: npt.NDArray[np.float64] | None
+    central_node: Column
     examples: Column
     modularity: float | None
     codes: Codes
@@ -220,6 +223,7 @@ def _table(
         inside,
         label,
         share,
+        ids_at(embedding.ids, np.array([nodes[0] for nodes in central])),
         np.array(examples, dtype=object),
         None if edges is None else modularity(edges, codes),
         codes,

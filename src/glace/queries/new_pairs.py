@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from glace.errors import InputError
-from glace.gaussian.embedding import Embedding, stacked
+from glace.gaussian.embedding import Embedding, ids_at, stacked
 from glace.gaussian.search import Positions, Values
 from glace.gaussian.tables import Column
 from glace.graph.graph import Graph
@@ -18,21 +20,44 @@ from glace.queries.pair_features import LARGEST_LOGIT
 from glace.queries.pair_scores import PairScores, pair_scores_at
 
 
+def joined_ids(known: NodeIds, new: NodeIds) -> NodeIds:
+    """Return the ids of known nodes and, behind them, those of new ones; as text if only one of them are integers."""
+    arrays = [known.array, new.array]
+    if known.are_strings != new.are_strings:
+        arrays = [each.cast(pa.large_string()) for each in arrays]
+    shared = pc.index_in(arrays[1], value_set=arrays[0]).is_valid()
+    first = pc.index(shared, True).as_py()
+    if first >= 0:
+        raise InputError(
+            f"{new[first]!r} is the id of a known node and of a new one; give the new nodes other ids, in their table "
+            "or with model.transform(rows, ids=[...])"
+        )
+    return NodeIds(pa.concat_arrays(arrays))
+
+
+def positions_of(pairs: Sequence[tuple[NodeId, NodeId]], known: NodeIds, new: NodeIds) -> Positions:
+    """Return (P, 2) the position of each end: among the known nodes or, behind them, among the new ones."""
+    if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+        raise InputError("give a list of pairs of ids: [(source, target), ...]")
+    ids = joined_ids(known, new)
+    as_text = known.are_strings != new.are_strings
+    return ids.positions([str(end) if as_text else end for pair in pairs for end in pair]).reshape(-1, 2)
+
+
 def new_pair_scores(
     embedding: Embedding,
     new: Embedding,
-    pairs: Sequence[tuple[NodeId, NodeId]],
+    positions: Positions,
     graph: Graph | None = None,
     model: LinkModel | None = None,
     missing_edge_fraction: float = 0.05,
 ) -> PairScores:
-    """Score pairs of ids, each of a node of `embedding` or of a new node.
+    """Score pairs (P, 2) of nodes of `embedding` and of new nodes, whose positions follow those of the known ones.
 
     Two known nodes are scored as `pair_scores_at` does. The probability of a pair with a new node is that of
     `links_of_new_nodes`: by the Gaussians and by the number of edges of the known node, for a new node with as many
     edges as the nodes of the graph have on average.
     """
-    positions = _positions(embedding.ids, new.ids, pairs)
     is_new = positions >= len(embedding)
     used, compact = np.unique(positions[~is_new], return_inverse=True)
     # Only the known nodes that the pairs name are copied.
@@ -41,43 +66,24 @@ def new_pair_scores(
     places[~is_new] = compact
     assert both.novel is not None, "stacked embeddings have it"
     novel = np.asarray(both.novel[places].any(axis=1))
-    source, target = (_ids_of([pair[side] for pair in pairs]) for side in (0, 1))
+    source, target = (_ids_at(embedding.ids, new.ids, side) for side in positions.T)
     scores = replace(pair_scores_at(both, places), source=source, target=target)
     if graph is None:
         return replace(scores, novel=novel)
     probability = _probabilities(embedding, graph, scores.dissimilarity, positions, novel)
-    known, old = np.zeros(len(pairs), np.bool_), ~is_new.any(axis=1)
+    known, old = np.zeros(len(positions), np.bool_), ~is_new.any(axis=1)
     if old.any():
         among_known = pair_scores_at(embedding, positions[old], graph, model, missing_edge_fraction)
         probability[old], known[old] = among_known.probability, among_known.known
     return replace(scores, probability=probability, known=known, novel=novel)
 
 
-def _ids_of(ids: list[NodeId]) -> Column:
-    """A column of ids; as text if those of known and of new nodes are of different kinds."""
-    is_mixed = len({isinstance(each, str) for each in ids}) > 1
-    if not is_mixed and ids and not isinstance(ids[0], str):
-        return np.array(ids, np.int64)
-    return np.array([str(each) for each in ids], dtype=object)
-
-
-def _positions(known: NodeIds, new: NodeIds, pairs: Sequence[tuple[NodeId, NodeId]]) -> Positions:
-    """(P, 2) the position of each end: among the known nodes or, behind them, among the new ones."""
-    if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
-        raise InputError("give a list of pairs of ids: [(source, target), ...]")
-    ends = [end for pair in pairs for end in pair]
-    same_kind = known.are_strings == new.are_strings
-    shared = np.flatnonzero(known.find(new.array) >= 0 if same_kind else np.empty(0))
-    if len(shared):
-        raise InputError(
-            f"{new[int(shared[0])]!r} is the id of a known node and of a new one; give the new nodes other ids, as in "
-            "model.transform(rows, ids=[...])"
-        )
-    added = [new.position(end) if end in new else -1 for end in ends]
-    old = known.positions([end for end, place in zip(ends, added, strict=True) if place < 0])
-    found = np.array(added, np.int64) + len(known)
-    found[np.array(added) < 0] = old
-    return found.reshape(-1, 2)
+def _ids_at(known: NodeIds, new: NodeIds, positions: Positions) -> Column:
+    """A column of ids; as text if those of known and of new nodes are of different kinds, and it has both."""
+    is_new = positions >= len(known)
+    if is_new.all() or not is_new.any():
+        return ids_at(new, positions - len(known)) if is_new.any() else ids_at(known, positions)
+    return ids_at(joined_ids(known, new), positions)
 
 
 def _probabilities(
