@@ -52,6 +52,7 @@ SAID = {
     "convergence": [r"seconds +validation AUC", r"\d\.\d{4} +0\.\d{4}"],
     "visualization": [r"silhouette +-?0\.\d{4}"],
     "ranking": [r"hidden edges +60\n", r"MRR +Hits@10", r"glace +0\.\d{4} +0\.\d{4}"],
+    "benchmark-ranking": [r"hidden edges +60\n", r"AUC +Hits@20 +Hits@50 +Hits@100 +MRR", r"glace +0\.\d{4} +0\.\d{4}"],
     "uncertainty": [r"auc +0\.\d{4}\n", r"rank correlation of the variance with\n +degree +-?0\.\d{4}"],
 }
 
@@ -120,7 +121,7 @@ def refused(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["guessing"], "task must be one of link-prediction, .*, ranking, not 'guessing'"),
+        (["guessing"], "task must be one of link-prediction, .*, benchmark-ranking, not 'guessing'"),
         (["induction", "--method", "pagerank"], "pagerank ranks pairs of nodes and embeds none"),
         (["induction", "--method", "gcn"], "method must be one of attributes, .* or, for ranking, .*, not 'gcn'"),
         (["induction", "--method", "line"], "line uses only edges, so it cannot embed"),
@@ -133,7 +134,7 @@ def refused(folder, capsys):
         (["induction", "--option", "=3"], "as NAME=VALUE, not '=3'"),
         (["induction", "--seed", "-1"], "--seed must be a whole number of at least 0, not -1"),
         (["induction", "--split", "x.npz"], "a split applies to link-prediction and .*, not to induction"),
-        (["uncertainty", "--hidden-share", "0.1"], "a share of hidden nodes applies to induction, not to unc"),
+        (["uncertainty", "--hidden-share", "0.1"], "a hidden share applies to induction and .*, not to unc"),
         (["induction", "--method", "lace", "--hidden-share", "1"], "nodes to hide must be above 0 and below 1"),
         (["link-prediction", "--split", "x.npz"], "no file x.npz; expected a split in an .npz file"),
         (["link-prediction", "--json", "graph.npz"], "cannot write graph.npz: it is also another file"),

@@ -22,6 +22,10 @@ PUBLISHED = {
     "dblp": "3e179a9ebf2968d9ad67544c8978bf4759e489d8",
     "pubmed": "0735ab74ee845ee26da2db763294d42646058534",
 }
+PLANETOID = {
+    "cora-planetoid": "b08fd856430b2b7787aa646a33ad51132b4f6f80",
+    "citeseer-planetoid": "0e71905a80ab405875cc6c7a7a15190aa35fec79",
+}
 
 
 @pytest.fixture
@@ -31,7 +35,9 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_every_name_is_found_and_described():
-    assert {"wordnet-nouns", "wordnet-kinds", "wordnet", "debian", "acm", *PUBLISHED} <= set(datasets.names())
+    assert {"wordnet-nouns", "wordnet-kinds", "wordnet", "debian", "acm", *PUBLISHED, *PLANETOID} <= set(
+        datasets.names()
+    )
     for name in datasets.names():
         found = datasets.find(name)
         assert found.name == name
@@ -59,6 +65,14 @@ def test_published_files_have_their_address_and_checksum(name, blob_id):
     assert found.blob_id == blob_id
     assert found.source.startswith("https://")
     assert found.source.endswith(f"/data/{name.replace('-', '_')}.npz")
+
+
+@pytest.mark.parametrize(("name", "blob_id"), PLANETOID.items())
+def test_the_graphs_of_benchmarks_have_their_address_and_checksum(name, blob_id):
+    found = datasets.find(name)
+    assert found.blob_id == blob_id
+    assert found.source.startswith("https://raw.githubusercontent.com/shchur/gnn-benchmark/")
+    assert found.source.endswith(f"/data/npz/{name.removesuffix('-planetoid')}.npz")
 
 
 def test_a_name_may_have_underscores():

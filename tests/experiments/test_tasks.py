@@ -11,6 +11,8 @@ import pytest
 import glace
 from glace.errors import InputError
 from glace.experiments import tasks
+from glace.experiments.evaluation import benchmark_ranking as benchmark
+from glace.experiments.evaluation.benchmark_ranking import BenchmarkRanking, benchmark_split
 from glace.experiments.evaluation.classes import node_classification
 from glace.experiments.evaluation.link_prediction import link_model_values
 from glace.experiments.evaluation.rankers import HEURISTICS, link_model_scores
@@ -36,6 +38,7 @@ LEARNED = {"steps", "best_step", "choice"}
 OF_GLACE = {
     "link-prediction": {"auc_link_model", "ap_link_model"},
     "ranking": {f"{name}_link_model" for name in FullRanking._fields},
+    "benchmark-ranking": {f"{name}_link_model" for name in BenchmarkRanking._fields},
 }
 OF_LEARNED = {
     "link-prediction": {"brier", "calibration_error", "reliability"},
@@ -47,6 +50,7 @@ BY_TASK = {
     "induction": {"hidden_share", "auc", "ap", "pairs"},
     "convergence": {"curve", "split"},
     "ranking": {"hidden_edges", *FullRanking._fields},
+    "benchmark-ranking": {"hidden_edges", "hidden_share", *BenchmarkRanking._fields},
     "visualization": {"silhouette", "points", "classes", "class_names"},
     "uncertainty": {
         "split", "auc", "ap", "by_spread", "without_most_uncertain", "spread_correlation", "auc_without_dimensions",
@@ -144,6 +148,39 @@ def test_heuristics_rank_and_have_nothing_else(graph):
         assert found["options"] == {}
 
 
+def test_heuristics_rank_against_hard_negatives_too(graph):
+    for method in HEURISTICS:
+        found = values(graph, "benchmark-ranking", method, options=None)
+        assert set(found) == ALWAYS | BY_TASK["benchmark-ranking"]
+        assert 0 < found["mrr"] < 1
+
+
+@pytest.mark.parametrize("method", ["adamic-adar", "attributes", "graph2gauss"])
+def test_benchmark_ranking_asks_every_method_the_same_and_shows_it_no_test_edge(graph, monkeypatch, method):
+    seen, trained = [], []
+    whole, embed = benchmark.benchmark_ranking, tasks.TimedEmbed.__call__
+
+    def heard(scores, test, negatives):
+        seen.append((test.fingerprint(), negatives.tobytes()))
+        return whole(scores, test, negatives)
+
+    def shown(self, train, unseen=None, validation=None):
+        trained.append((train, validation))
+        return embed(self, train, unseen, validation)
+
+    monkeypatch.setattr(tasks, "benchmark_ranking", heard)
+    monkeypatch.setattr(tasks.TimedEmbed, "__call__", shown)
+    found = values(graph, "benchmark-ranking", method, seed=5, hidden_share=0.2, options=OPTIONS.get(method))
+    streams = glace.rng.Streams(5)
+    split = benchmark_split(graph, streams.numpy("benchmark split"), 0.2)
+    assert seen == [(split.test.fingerprint(), benchmark.hard_negatives(graph, split, streams).tobytes())]
+    assert (found["hidden_share"], found["hidden_edges"]) == (0.2, len(split.test.edges))
+    for train, validation in trained:
+        assert not train.has_edges(split.test.edges).any()
+        assert not train.has_edges(split.test.edges[:, ::-1]).any()
+        assert validation.fingerprint() == split.validation.fingerprint()
+
+
 @pytest.fixture(scope="module")
 def larger():
     """Enough validation edges for a link model."""
@@ -155,6 +192,12 @@ def test_the_link_model_is_a_row_of_its_own(larger):
     assert found["options"]["purpose"] == "links"
     assert found["mrr_link_model"] > found["mrr"], "untrained Gaussians, but short paths"
     assert found["hits_at_10_link_model"] > 1.5 * found["hits_at_10"]
+
+
+def test_the_link_model_is_a_row_of_a_benchmark_too(larger):
+    found = values(larger, "benchmark-ranking", "glace", options=TINY | SETTLED)
+    assert found["options"]["purpose"] == "links"
+    assert found["mrr_link_model"] > found["mrr"], "untrained Gaussians, but short paths"
 
 
 def test_link_prediction_judges_the_gaussians_and_the_link_model(larger, monkeypatch):
@@ -296,8 +339,11 @@ def test_who_cannot_do_what():
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Evaluation("guessing", "dblp", "lace"), "task must be one of link-prediction, .*, ranking, not 'guessing'"),
-        (Evaluation("induction", "dblp", "degree"), "degree ranks pairs of nodes and embeds none; its task is ranking"),
+        (Evaluation("guessing", "dblp", "lace"), "task must be one of link-prediction, .*, benchmark-ranking, not"),
+        (
+            Evaluation("induction", "dblp", "degree"),
+            "degree ranks pairs .* embeds none; its task is ranking or benchmark",
+        ),
         (Evaluation("ranking", "dblp", "degree", options={"dim": 3}), "degree has no options; leave them out"),
         (
             Evaluation("induction", "dblp", "gcn"),
@@ -320,7 +366,7 @@ def test_who_cannot_do_what():
         ),
         (
             Evaluation("convergence", "dblp", "lace", hidden_share=0.1),
-            "a share of hidden nodes applies to induction, not to convergence; leave it out",
+            "a hidden share applies to induction and benchmark-ranking, not to convergence; leave it out",
         ),
     ],
 )

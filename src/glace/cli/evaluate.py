@@ -30,6 +30,8 @@ RANKING = {
     "filtered_hits_at_10": "filtered Hits@10",
 }
 """Measures of a full ranking, and their titles in tables."""
+BENCHMARK = {"auc": "AUC", "hits_at_20": "Hits@20", "hits_at_50": "Hits@50", "hits_at_100": "Hits@100", "mrr": "MRR"}
+"""Measures of a benchmark ranking, and their titles in tables."""
 
 
 def evaluate(
@@ -38,7 +40,8 @@ def evaluate(
         str,
         Argument(
             metavar="TASK",
-            help="link-prediction, ranking, node-classification, induction, convergence, visualization or uncertainty.",
+            help="link-prediction, ranking, benchmark-ranking, node-classification, induction, convergence, "
+            "visualization or uncertainty.",
         ),
     ],
     method: Annotated[
@@ -46,7 +49,10 @@ def evaluate(
     ] = "glace",
     seed: Annotated[int, Option(help="Seed of the split and of the method.")] = 0,
     split: Annotated[Path | None, Option(help="A fixed split of the edges (.npz) instead of a random one.")] = None,
-    hidden_share: Annotated[float | None, Option(help="Share of nodes that induction hides; default 0.1.")] = None,
+    hidden_share: Annotated[
+        float | None,
+        Option(help="Share of nodes that induction hides, or of edges for benchmark-ranking; default 0.1."),
+    ] = None,
     option: MethodOptions = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -79,11 +85,12 @@ def _show(values: dict[str, Any], screen: Screen) -> None:
         ]
         screen.table(["labels", "micro-F1", "macro-F1"], rows)
     if "mrr" in values:
-        rows = [(values["method"], *(values[name] for name in RANKING))]
+        measures = RANKING if values["task"] == "ranking" else BENCHMARK
+        rows = [(values["method"], *(values[name] for name in measures))]
         if "mrr_link_model" in values:
-            by_model = (values[f"{name}_link_model"] for name in RANKING)
+            by_model = (values[f"{name}_link_model"] for name in measures)
             rows.append((f"{values['method']} + link model", *by_model))
-        screen.table(["method", *RANKING.values()], rows)
+        screen.table(["method", *measures.values()], rows)
     if "curve" in values:
         screen.table(["seconds", "validation AUC"], [tuple(map(float, row)) for row in values["curve"]])
     if "spread_correlation" in values:

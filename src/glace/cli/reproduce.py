@@ -19,7 +19,8 @@ def reproduce(
     what: Annotated[
         list[str] | None,
         Argument(
-            metavar="WHAT", help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty; or all, the default."
+            metavar="WHAT",
+            help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty, benchmark-ranking; or all, the default.",
         ),
     ] = None,
     output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
@@ -107,6 +108,8 @@ def _line(run: "Evaluation", record: "JsonObject") -> str:
         "AUC": record.get("auc"),
         "micro-F1 at 10 %": (record.get("micro_f1") or {}).get("0.1"),
         "silhouette": record.get("silhouette"),
+        "Hits@100": record.get("hits_at_100"),
+        "MRR": record.get("mrr"),
     }
     shown = "".join(f"  {name} {value:.4f}" for name, value in figures.items() if value is not None)
     ending = shown if record["status"] == "done" else f"  {record['status']}: {record['reason']}"

@@ -19,6 +19,7 @@ VARIABLE = "GLACE_DATA"
 Kind = Literal["bundled", "built", "downloaded"]
 
 _GRAPH2GAUSS = "https://raw.githubusercontent.com/abojchevski/graph2gauss/master/data"
+_GNN_BENCHMARK = "https://raw.githubusercontent.com/shchur/gnn-benchmark/master/data/npz"
 _WORDNET_LICENCE = "WordNet 3.0 licence: use, copy, modify and distribute with its notice"
 
 
@@ -75,6 +76,17 @@ def _citations(file: str, summary: str, blob_id: str) -> Dataset:
     )
 
 
+def _planetoid(file: str, summary: str, blob_id: str) -> Dataset:
+    return Dataset(
+        name=f"{file}-planetoid",
+        summary=summary,
+        licence="MIT, as the gnn-benchmark repository states",
+        source=f"{_GNN_BENCHMARK}/{file}.npz",
+        kind="downloaded",
+        blob_id=blob_id,
+    )
+
+
 _DATASETS = (
     Dataset(
         "wordnet-nouns",
@@ -122,6 +134,16 @@ _DATASETS = (
     _citations("citeseer", "4,230 papers of CiteSeer and their citations", "b611f48626e7f40fcc81a36b4f022979ea998b38"),
     _citations("dblp", "17,716 papers of DBLP and their citations", "3e179a9ebf2968d9ad67544c8978bf4759e489d8"),
     _citations("pubmed", "18,230 papers on diabetes and their citations", "0735ab74ee845ee26da2db763294d42646058534"),
+    _planetoid(
+        "cora",
+        "2,708 papers on machine learning, the small Cora of link prediction benchmarks",
+        "b08fd856430b2b7787aa646a33ad51132b4f6f80",
+    ),
+    _planetoid(
+        "citeseer",
+        "3,312 papers of CiteSeer, the small Citeseer of link prediction benchmarks",
+        "0e71905a80ab405875cc6c7a7a15190aa35fec79",
+    ),
 )
 
 

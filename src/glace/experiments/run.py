@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from glace.errors import InputError
+from glace.experiments.evaluation.rankers import HEURISTICS
 from glace.experiments.methods import METHODS
 from glace.experiments.record_file import JsonObject, RecordFile, key_of
 from glace.experiments.tasks import SPLITTING, Evaluation, unsupported
@@ -21,6 +22,7 @@ from glace.records import Record, command_line, provenance
 
 CITATIONS = ("cora-ml", "citeseer", "dblp", "pubmed")
 LARGER = ("wordnet", "debian")
+BENCHMARKS = ("cora-planetoid", "citeseer-planetoid", "pubmed")
 PLAIN = tuple(name for name in METHODS if not name.endswith(("-first", "-second")))
 
 
@@ -53,6 +55,7 @@ EXPERIMENTS = {
         1,
     ),
     "uncertainty": Experiment("uncertainty", CITATIONS, ("graph2gauss", "glace-published", "glace"), 1),
+    "benchmark-ranking": Experiment("benchmark-ranking", BENCHMARKS, (*HEURISTICS, *METHODS), 5, (0.1, 0.2)),
 }
 
 
@@ -80,7 +83,7 @@ def runs(
 
 
 def _check(names: Sequence[str], methods: Sequence[str] | None, seeds: int | None) -> None:
-    for kind, given, known in (("experiment", names, EXPERIMENTS), ("method", methods or (), METHODS)):
+    for kind, given, known in (("experiment", names, EXPERIMENTS), ("method", methods or (), (*METHODS, *HEURISTICS))):
         for each in given:
             if each not in known:
                 raise InputError(f"there is no {kind} {each!r}; choose from {', '.join(known)}")

@@ -3,13 +3,22 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from glace.errors import InputError
 from glace.experiments.baselines.method import Baseline
+from glace.experiments.evaluation.benchmark_ranking import (
+    HIDDEN,
+    benchmark_ranking,
+    benchmark_split,
+    hard_negatives,
+    scores_by_embedding,
+    scores_by_ranker,
+)
 from glace.experiments.evaluation.classes import labelled, node_classification, visualization
 from glace.experiments.evaluation.link_prediction import link_model_values, link_prediction, link_values
-from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model
+from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model, link_model_scores
 from glace.experiments.evaluation.ranking import full_ranking, hidden_tenth
 from glace.experiments.evaluation.uncertainty import uncertainty
 from glace.experiments.methods import GAUSSIAN, Heuristic, Learned, Method, Options, Unseen, Values, make
@@ -35,7 +44,7 @@ class Evaluation:
     split: Path | None = None
     """File with a given split, in place of a random one."""
     hidden_share: float | None = None
-    """Fraction of nodes that induction hides."""
+    """Fraction of nodes that induction hides, or of edges that benchmark-ranking hides."""
 
     def record(self) -> Values:
         """Return the fields of a record that identify the evaluation."""
@@ -79,8 +88,8 @@ def check(wanted: Evaluation) -> Method | Heuristic:
         raise InputError(f"task must be one of {', '.join(TASKS)}, not {wanted.task!r}")
     if wanted.split is not None and wanted.task not in SPLITTING:
         raise InputError(f"a split applies to {' and '.join(SPLITTING)}, not to {wanted.task}; leave it out")
-    if wanted.hidden_share is not None and wanted.task != "induction":
-        raise InputError(f"a share of hidden nodes applies to induction, not to {wanted.task}; leave it out")
+    if wanted.hidden_share is not None and wanted.task not in HIDING:
+        raise InputError(f"a hidden share applies to {' and '.join(HIDING)}, not to {wanted.task}; leave it out")
     if "random_state" in (wanted.options or {}):
         raise InputError(
             "the random state is that of the evaluation, split included; give it there, not among the options"
@@ -97,7 +106,8 @@ def check(wanted: Evaluation) -> Method | Heuristic:
 def unsupported(task: str, method: str) -> str | None:
     """Return why a method cannot do a task, or None if it can."""
     if method in HEURISTICS:
-        return None if task == "ranking" else f"{method} ranks pairs of nodes and embeds none; its task is ranking"
+        tasks = " or ".join(RANKING)
+        return None if task in RANKING else f"{method} ranks pairs of nodes and embeds none; its task is {tasks}"
     made = make(method, {})
     if task == "induction" and not made.inductive:
         return f"{method} uses only edges, so it cannot embed nodes outside of the training graph"
@@ -164,6 +174,27 @@ def _ranking(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
     return values
 
 
+def _benchmark_ranking(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
+    share = HIDDEN if wanted.hidden_share is None else wanted.hidden_share
+    split = benchmark_split(graph, embed.streams.numpy("benchmark split"), share)
+    negatives = hard_negatives(graph, split, embed.streams)
+    values: Values = {"hidden_share": share, "hidden_edges": len(split.test.edges)}
+    if isinstance(embed.method, Heuristic):
+        began = time.perf_counter()
+        scores = scores_by_ranker(HEURISTICS[embed.method.name](split.train), graph.num_nodes)
+        values |= benchmark_ranking(scores, split.test, negatives)._asdict()
+        embed.seconds = time.perf_counter() - began
+        return values
+    embedding = embed(split.train, validation=split.validation)
+    found = benchmark_ranking(scores_by_embedding(embedding), split.test, negatives)
+    values |= found._asdict()
+    fitted = _with_link_model(embed.method)
+    if fitted is not None and fitted.link_model is not None:
+        found = benchmark_ranking(partial(link_model_scores, fitted, fitted.link_model), split.test, negatives)
+        values |= {f"{name}_link_model": value for name, value in found._asdict().items()}
+    return values
+
+
 def _node_classification(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
     labelled(graph.labels, graph.num_nodes)  # raises before the graph is embedded
     return dict(node_classification(embed(graph), graph.labels, embed.streams).values())
@@ -207,6 +238,11 @@ TASKS: dict[str, Callable[[Graph, TimedEmbed, Evaluation], Values]] = {
     "visualization": _visualization,
     "uncertainty": _uncertainty,
     "ranking": _ranking,
+    "benchmark-ranking": _benchmark_ranking,
 }
 SPLITTING = ("link-prediction", "convergence", "uncertainty")
 """Tasks that hold out edges."""
+HIDING = ("induction", "benchmark-ranking")
+"""Tasks with a share of hidden nodes or edges."""
+RANKING = ("ranking", "benchmark-ranking")
+"""Tasks of heuristics, too."""

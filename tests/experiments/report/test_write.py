@@ -15,7 +15,17 @@ from glace.experiments.report.curves import mean_curve, paired_p, seconds_to
 from glace.experiments.report.paper import method_name, methods_in_order
 from glace.experiments.report.results import Results, read_results
 from glace.experiments.report.write import report_of, write_report
-from tests.experiments.report.invented import certainty, classes, cloud, curve, everything, links, record, write
+from tests.experiments.report.invented import (
+    benchmark,
+    certainty,
+    classes,
+    cloud,
+    curve,
+    everything,
+    links,
+    record,
+    write,
+)
 
 SECTIONS = [
     "Link prediction (Table 2)",
@@ -24,6 +34,7 @@ SECTIONS = [
     "Convergence (Figure 2)",
     "Visualization (Figure 3)",
     "Uncertainty",
+    "Ranking (not in the paper)",
     "Time and memory",
     "About this report",
 ]
@@ -104,6 +115,30 @@ def test_ours_beside_the_papers(text):
 def test_points_are_shown_by_cosine_too(text):
     assert row(text, "### Dot product or cosine", "node2vec")[1:3] == ["88.20", "**89.00**"]
     assert "GLACE" not in text.split("### Dot product or cosine")[1].split("###")[0]
+
+
+def test_the_gaussians_the_link_model_and_published_numbers_are_rows(text):
+    tenth = "### 10 % of the edges hidden"
+    header = ["Dataset", "Method", "Hits@20", "Hits@50", "Hits@100", "MRR", "AUC", "Seeds", "Seconds", "Peak MB"]
+    assert row(text, tenth, "Dataset") == header
+    assert row(text, tenth, "Cora (Planetoid)", "Adamic-Adar")[2:6] == ["55.00", "65.00", "75.00", "5.00"]
+    assert row(text, tenth, "", "GLACE")[2:7] == ["70.00", "80.00", "90.00", "20.00", "**97.00**"]
+    assert row(text, tenth, "", "GLACE + link model")[2:7] == [
+        "**80.00**",
+        "**90.00**",
+        "**95.00**",
+        "**25.00**",
+        "96.00",
+    ]
+    assert row(text, tenth, "", "the best in HeaRT (published)")[2:] == ["", "", "", "18.3", "", "", "", ""]
+    fifth = "### 20 % of the edges hidden"
+    assert row(text, fifth, "", "NCNC (published)")[2:] == ["", "", "89.7", "", "", "", "", ""]
+
+
+def test_other_graphs_have_no_published_numbers(tmp_path):
+    text = drawn(tmp_path, [benchmark("dblp", "glace"), benchmark("dblp", "glace", 1, 0.8, hits_at_100=None)])
+    assert "published)" not in text
+    assert row(text, "### 10 % of the edges hidden", "DBLP", "GLACE")[2:5] == ["65.00 ± 7.07", "75.00 ± 7.07", "90.00"]
 
 
 def test_a_given_split_stands_apart(text):

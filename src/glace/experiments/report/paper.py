@@ -6,6 +6,12 @@ from typing import NamedTuple
 TITLE = "Gaussian Embedding of Large-scale Attributed Graphs"
 
 _METHODS = {
+    "adamic-adar": "Adamic-Adar",
+    "resource-allocation": "Resource allocation",
+    "3-paths": "3-paths",
+    "pagerank": "Personalised PageRank",
+    "degree": "Product of degrees",
+    "item-knn": "Item-kNN",
     "attributes": "Attributes",
     "deepwalk": "DeepWalk",
     "node2vec": "node2vec",
@@ -29,6 +35,8 @@ _DATASETS = {
     "citeseer": "Citeseer",
     "dblp": "DBLP",
     "pubmed": "Pubmed",
+    "cora-planetoid": "Cora (Planetoid)",
+    "citeseer-planetoid": "Citeseer (Planetoid)",
     "acm": "ACM",
     "wordnet": "WordNet",
     "wordnet-nouns": "WordNet nouns",

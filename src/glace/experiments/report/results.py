@@ -153,6 +153,16 @@ class Uncertainty(Run):
     error_of_halves: Facts = None
 
 
+class BenchmarkRanking(Run):
+    """A finished run of benchmark ranking; Hits@K is null if there are too few non-edges."""
+
+    auc: UnitInterval
+    mrr: UnitInterval
+    hits_at_20: UnitInterval | None
+    hits_at_50: UnitInterval | None
+    hits_at_100: UnitInterval | None
+
+
 _FINISHED: dict[str, type[Run]] = {
     "link-prediction": LinkPrediction,
     "node-classification": NodeClassification,
@@ -160,6 +170,7 @@ _FINISHED: dict[str, type[Run]] = {
     "convergence": Convergence,
     "visualization": Visualization,
     "uncertainty": Uncertainty,
+    "benchmark-ranking": BenchmarkRanking,
 }
 TASKS = tuple(_FINISHED)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from glace.drawing.document import PLOTS, Block, Heading, Picture, pictures, to_html, to_markdown
 from glace.errors import InputError
-from glace.experiments.report import curves, tables
+from glace.experiments.report import curves, ranking, tables
 from glace.experiments.report.results import Results, read_results
 from glace.storage.files import replacing
 
@@ -20,6 +20,7 @@ _SECTIONS = {
     "convergence": ("Convergence (Figure 2)", curves.convergence),
     "visualization": ("Visualization (Figure 3)", curves.visualization),
     "uncertainty": ("Uncertainty", curves.uncertainty),
+    "benchmark-ranking": ("Ranking (not in the paper)", ranking.benchmark_ranking),
 }
 """Title and blocks of each task, in the order of the report; the first block explains the task."""
 
