@@ -186,7 +186,7 @@ def test_the_plain_path_moves_weights_that_no_batch_touched(planted):
         trainer = no_loss.trainer_of(path, split, Config.of(options))
         rows = [trainer.network.weights()["branches.0.encoders.first.input.own.0.weight"].copy()]
         for _ in range(3):
-            trainer._step()
+            trainer._steps(1)
             rows.append(trainer.network.weights()["branches.0.encoders.first.input.own.0.weight"].copy())
         steps = [(after != before).any(axis=1) for before, after in itertools.pairwise(rows)]
         moved[path] = steps[0] & ~steps[1] & ~steps[2]

@@ -81,17 +81,18 @@ def test_rows_step_along_their_gradient_over_its_running_size(hidden, threads):
     rng = np.random.default_rng(1)
     entries = sp.random_array((9, 200), density=0.3, rng=rng, format="csr", dtype=np.float32)
     weight = rng.normal(size=(200, hidden)).astype(np.float32)
-    wanted, squares, touches = weight.astype(np.float64), np.zeros(200), np.zeros(200, np.int64)
-    running = np.zeros(200)
+    wanted, moments = weight.astype(np.float64), np.zeros((200, 2), np.float32)
+    running, touches = np.zeros(200), np.zeros(200)
     set_threads(threads)
     for step in range(1, 6):
         rows = np.arange(9)[step:]
         columns: Any = sparse_layer.by_column((entries.indptr, entries.indices, entries.data), rows, np.full(200, -1))
         upstream = rng.normal(size=(len(rows), hidden)).astype(np.float32)
-        arguments = [*columns, upstream, weight, squares, touches, 0.01, 0.999]
+        arguments = [*columns, upstream, weight, moments, 0.01, 0.999]
         sparse_layer.rmsprop_rows(*arguments)
         for row, gradient in enumerate(entries[rows].toarray().T.astype(np.float64) @ upstream):
             if row in columns[0]:
+                touches[row] += 1
                 running[row] = 0.999 * running[row] + 0.001 * (gradient**2).mean()
                 wanted[row] -= 0.01 * gradient / np.sqrt(running[row] / (1 - 0.999 ** touches[row]))
     set_threads(1)

@@ -1,6 +1,7 @@
 """The loss against the paper's formula, written out edge by edge."""
 
 import itertools
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from glace.gaussian.dissimilarity import MEASURES
 from glace.model.layers import GaussianHead, SparseInput, sparse_inputs
 from glace.model.network import (
     EdgeBatch,
+    Hidden,
     Network,
     compiled_loss,
     divided,
@@ -148,10 +150,11 @@ def test_with_offset_zero_and_own_negatives_it_is_the_paper_to_the_letter():
     assert found.item() == pytest.approx(wanted.item())
 
 
+@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("spread", [0.3, 3.0])
 @pytest.mark.parametrize("measure", ["kl", "symmetric_kl"])
-def test_the_compiled_loss_has_the_gradients_of_autograd(measure, spread):
-    """Loss, gradient of every raw output of the head, and gradient of the offset, against torch in double precision."""
+def test_the_compiled_loss_has_the_gradients_of_autograd(measure, spread, parts):
+    """Loss, and gradients of hidden numbers, heads and offset, against torch in double precision."""
     rng = np.random.default_rng(0)
     nodes, dim, edges, pool = 40, 3, 25, 12
     batch = EdgeBatch(
@@ -159,11 +162,17 @@ def test_the_compiled_loss_has_the_gradients_of_autograd(measure, spread):
         rng.random((edges, pool)) < 0.8, 5,
     )  # fmt: skip
     batch.allowed[3] = False
-    raw, head = torch.from_numpy(spread * rng.standard_normal((nodes, 2 * dim))), GaussianHead(7, dim, rng)
+    heads = [GaussianHead(4, dim, rng).double() for _ in range(parts)]
+    hidden = [torch.from_numpy(spread * rng.standard_normal((each, 4))) for each in divided(nodes, parts)]
 
     def numbers(loss, kind):
-        inputs = raw.to(kind).requires_grad_(), torch.tensor(2.5, dtype=kind, requires_grad=True)
-        value = loss(MEASURES[measure], head, *inputs, batch)
+        member = [
+            Hidden(part.to(kind).requires_grad_(), deepcopy(head).to(kind))
+            for part, head in zip(hidden, heads, strict=True)
+        ]
+        offset = torch.tensor(2.5, dtype=kind, requires_grad=True)
+        inputs: list[Any] = [offset, *(each for part, head in member for each in (part, head.weight, head.bias))]
+        value = loss(MEASURES[measure], member, offset, batch)
         return [value.detach(), *torch.autograd.grad(2 * value, inputs)]
 
     for ours, exact in zip(numbers(compiled_loss, torch.float32), numbers(torch_loss, torch.float64), strict=True):

@@ -86,7 +86,7 @@ def test_a_run_by_torch_alone_is_resumed_to_the_same_bits(planted):
     whole.run()
     part = trainer_of(planted, compiled=False)
     for _ in range(7):
-        part._step()
+        part._steps(1)
     state = part.state()
     copied = State(
         state.history,

@@ -79,17 +79,17 @@ def _interrupted(ranks, options, checkpoint):
     class Stopped(Exception):
         pass
 
-    step = glace.training.loop.Trainer._step
+    steps = glace.training.loop.Trainer._steps
 
-    def stopping(self):
+    def stopping(self, count):
         if self.history.step >= 18:
             raise Stopped
-        step(self)
+        steps(self, count)
 
-    glace.training.loop.Trainer._step = stopping  # type: ignore[method-assign]
+    glace.training.loop.Trainer._steps = stopping  # type: ignore[method-assign]
     with pytest.raises(Stopped):
         glace.train(graph_to_train(), options, checkpoint=checkpoint, checkpoint_seconds=0)
-    glace.training.loop.Trainer._step = step  # type: ignore[method-assign]
+    glace.training.loop.Trainer._steps = steps  # type: ignore[method-assign]
     assert ranks.from_first(checkpoint.exists())
 
 

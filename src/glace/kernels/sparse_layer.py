@@ -8,10 +8,15 @@ the number of threads.
 import numpy as np
 
 from glace.kernels.compile import CSR, FloatArray, IntArray, by_rows, compiled
+from glace.kernels.prefetch import prefetch_row
 
 LANES = 16
 SCAN_COST = 16
 """Columns that can be scanned in the time it takes to sort one."""
+ENTRIES_AHEAD, COLUMNS_AHEAD = 24, 4
+"""How far ahead of its use a row of W is fetched: entries of X in a product, columns in an optimizer step."""
+IN_CACHE = 2**18
+"""Weights that stay in a core's own cache, so that fetching them ahead would only take time."""
 SMALL = 1e-8
 """Added to denominators to avoid a division by 0."""
 ByColumn = tuple[IntArray, IntArray, IntArray, FloatArray]
@@ -24,6 +29,7 @@ def product(
 ) -> None:
     """Set out[r] to bias + X[rows[r]] W, shape (R, H); W is (D, H). With an empty bias, add X[rows[r]] W to out[r]."""
     indptr, indices, data = matrix
+    known = len(indices) if weight.size > IN_CACHE else 0
     for r in range(begin, end):
         for h in range(len(bias)):
             out[r, h] = bias[h]
@@ -31,11 +37,15 @@ def product(
         fours = first + (last - first) // 4 * 4
         # Four entries at a time, so that the sum is read and written once for all of them.
         for p in range(first, fours, 4):
+            for q in range(p + ENTRIES_AHEAD, min(p + ENTRIES_AHEAD + 4, known)):
+                prefetch_row(weight, indices[q])
             a, b, c, d = indices[p], indices[p + 1], indices[p + 2], indices[p + 3]
             x, y, z, w = data[p], data[p + 1], data[p + 2], data[p + 3]
             for h in range(out.shape[1]):
                 out[r, h] += (x * weight[a, h] + y * weight[b, h]) + (z * weight[c, h] + w * weight[d, h])
         for p in range(fours, last):
+            if p + ENTRIES_AHEAD < known:
+                prefetch_row(weight, indices[p + ENTRIES_AHEAD])
             column, value = indices[p], data[p]
             for h in range(out.shape[1]):
                 out[r, h] += value * weight[column, h]
@@ -103,8 +113,7 @@ def rmsprop_rows(
     value: FloatArray,
     upstream: FloatArray,
     weight: FloatArray,
-    squares: FloatArray,
-    touches: IntArray,
+    running: FloatArray,
     rate: float,
     decay: float,
     begin: int = 0,
@@ -112,19 +121,20 @@ def rmsprop_rows(
 ) -> None:
     """Take one RMSprop step on the touched rows of `weight`, in place, with one running mean of squares per row.
 
-    squares (D,) is the running mean of each row's mean squared gradient, and touches (D,) counts its updates for the
-    bias correction. The gradient of row touched[c] is the sum of value * upstream[batch_row] over its entries, as
-    `by_column` returns them. It is used while it is in the cache; materialized, the gradients of all rows would
+    running (D, 2) holds the running sum of each row's mean squared gradients, and the running sum of their weights,
+    by which it is divided. The gradient of row touched[c] is the sum of value * upstream[batch_row] over its entries,
+    as `by_column` returns them. It is used while it is in the cache; materialized, the gradients of all rows would
     travel to memory and back.
     """
     gradient, sums = np.empty(weight.shape[1], np.float32), np.empty(LANES, np.float32)
     for c in range(begin, end):
+        if c + COLUMNS_AHEAD < len(touched):
+            prefetch_row(weight, touched[c + COLUMNS_AHEAD])
         _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
         row = touched[c]
-        touches[row] += 1
-        squares[row] = decay * squares[row] + (1 - decay) * _mean_square(gradient, sums)
-        size = np.sqrt(squares[row] / (1 - decay ** touches[row]))
-        factor = np.float32(rate / (size + SMALL))
+        running[row, 0] = decay * running[row, 0] + (1 - decay) * _mean_square(gradient, sums)
+        running[row, 1] = decay * running[row, 1] + (1 - decay)
+        factor = np.float32(rate / (np.sqrt(running[row, 0] / running[row, 1]) + SMALL))
         for h in range(weight.shape[1]):
             weight[row, h] -= factor * gradient[h]
 

@@ -1,5 +1,6 @@
 """Input rows of the encoder: a node's attributes and, for each node type, the mean over its neighbours of that type."""
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -146,7 +147,15 @@ class TypeInputs:
 
     def __init__(self, shape: InputShape, attributes: Matrix, scaling: Scaling) -> None:
         self.shape, self.attributes, self.scaling = shape, attributes, scaling
-        self._slots = np.full(shape.columns if shape.sparse else 0, -1, dtype=np.int64)
+        self._local = threading.local()
+
+    @property
+    def _slots(self) -> NodeIndex:
+        """The scratch array of kernels; each thread has its own, because threads prepare batches side by side."""
+        if not hasattr(self._local, "slots"):
+            self._local.slots = np.full(self.shape.columns, -1, dtype=np.int64)
+        slots: NodeIndex = self._local.slots
+        return slots
 
     def own(self, rows: NodeIndex, mask: InputMask | None = None, matrix: int = 0) -> Matrix:
         """Return the scaled attributes (R, columns) of these rows."""

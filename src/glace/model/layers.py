@@ -387,7 +387,7 @@ class HiddenLayer(nn.Module):
 
     def _own(self, inputs: InputRows, rows: NodeIndex) -> Tensor:
         type_codes, places = inputs.type_codes[rows], inputs.rows[rows]
-        present = np.unique(type_codes)
+        present = np.unique(type_codes) if len(self.own) > 1 else np.zeros(1, np.int64)
         if len(present) == 1:
             only: Tensor = self.own[int(present[0])](inputs.own[int(present[0])], places)
             return only

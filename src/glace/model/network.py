@@ -29,7 +29,7 @@ from glace.config.config import (
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, concatenated, named, products
 from glace.kernels import losses
-from glace.kernels.compile import kernel_threads, threads
+from glace.kernels.compile import in_threads, kernel_threads, threads
 from glace.model.inputs import (
     InputMask,
     InputRows,
@@ -81,21 +81,28 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: InputRows, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians of the wanted input rows."""
-        return concatenated(self.gaussians(self.raw(inputs, rows)))
+        return concatenated([each.head.gaussian(each.head.raw(each.hidden)) for each in self.hidden(inputs, rows)])
 
-    def raw(self, inputs: InputRows, rows: NodeIndex) -> list[Tensor]:
-        """Return the output of each head for the wanted input rows."""
-        hidden = self.input(inputs, rows)
-        parts = (torch.relu(hidden) if self.relu else hidden).split(self.widths, dim=1)
-        return [head.raw(part) for head, part in zip(self.each_head(), parts, strict=True)]
-
-    def gaussians(self, raw: Sequence[Tensor]) -> list[Gaussian]:
-        """Return the Gaussians of the outputs of each head."""
-        return [head.gaussian(each) for head, each in zip(self.each_head(), raw, strict=True)]
+    def hidden(self, inputs: InputRows, rows: NodeIndex) -> "list[Hidden]":
+        """Return the hidden numbers of the wanted input rows, for each head."""
+        hidden: Tensor = self.input(inputs, rows)
+        parts = torch.split(torch.relu_(hidden) if self.relu else hidden, self.widths, dim=1)
+        return [Hidden(*each) for each in zip(parts, self.each_head(), strict=True)]
 
     def each_head(self) -> list[Head]:
         """Return the heads."""
         return [head for head in self.heads if isinstance(head, GaussianHead | PointHead)]
+
+
+class Hidden(NamedTuple):
+    """Hidden numbers (R, width) of some nodes, and the head that makes them Gaussians."""
+
+    hidden: Tensor
+    head: Head
+
+
+Member = Sequence[Hidden]
+"""An ensemble member's hidden numbers of the nodes of a batch, in one part, or in two with different encoders."""
 
 
 class Branch(nn.Module):
@@ -225,7 +232,9 @@ class Network(nn.Module):
         have only the dimensions of these.
         """
         parts = [nodes[at : at + ENCODE_ROWS] for at in range(0, len(nodes), ENCODE_ROWS)]
-        blocks = [self._block(inputs, part, mask, branches) for part in parts]
+        # Where torch has several threads, they are busy with each block.
+        each = in_threads if torch.get_num_threads() == 1 else map
+        blocks = list(each(lambda part: self._block(inputs, part, mask, branches), parts))
         by_role = {role: concatenated([block[role] for block in blocks], axis=0) for role in roles(self.config)}
         own = [by_role[proximity] for proximity in self.proximities]
         if "second" not in self.proximities:
@@ -433,32 +442,37 @@ def branch_loss(
     loss = compiled_loss if _has_kernels(network, batch) else torch_loss
     terms = []
     for proximity in network.proximities:
-        raw, placed = _encode(branch, proximity, inputs, batch)
+        members, placed = _encode(branch, proximity, inputs, batch)
         if penalty is not None:
-            gaussian = concatenated(branch.encoder(proximity).gaussians(raw))
+            gaussian = concatenated([_gaussian(member) for member in members])
             terms.append(penalty(proximity, _rows(gaussian, placed.anchors), branch.dims))
-        members = zip(branch.encoder(proximity).each_head(), raw, branch.offsets[proximity], strict=True)
-        terms += [loss(network.measure, *member, placed) for member in members]
+        offsets = branch.offsets[proximity]
+        terms += [loss(network.measure, *member, placed) for member in zip(members, offsets, strict=True)]
     return torch.stack(terms).sum()
 
 
-def _encode(branch: Branch, proximity: str, inputs: InputRows, batch: EdgeBatch) -> tuple[list[Tensor], EdgeBatch]:
-    """Return the outputs of each head for the nodes of a batch, each node once, and the batch as rows of these."""
+def _encode(branch: Branch, proximity: str, inputs: InputRows, batch: EdgeBatch) -> tuple[list[Member], EdgeBatch]:
+    """Return the members' hidden numbers of the nodes of a batch, each node once, and the batch as rows of these."""
     encoder = branch.encoder(proximity)
     if proximity == "first":
-        return encoder.raw(inputs, np.arange(len(inputs.rows))), batch
+        return [[each] for each in encoder.hidden(inputs, np.arange(len(inputs.rows)))], batch
     anchors, anchor_rows = np.unique(batch.anchors, return_inverse=True)
     others = np.concatenate([batch.targets, batch.negatives.ravel()])
     contexts, context_rows = np.unique(others, return_inverse=True)
-    raw = zip(encoder.raw(inputs, anchors), branch.encoder("context").raw(inputs, contexts), strict=True)
+    parts = zip(encoder.hidden(inputs, anchors), branch.encoder("context").hidden(inputs, contexts), strict=True)
     targets, negatives = np.split(len(anchors) + context_rows, [len(batch.targets)])
     placed = batch._replace(anchors=anchor_rows, targets=targets, negatives=negatives.reshape(batch.negatives.shape))
-    return [torch.cat(each) for each in raw], placed
+    return list(parts), placed
 
 
-def torch_loss(measure: Dissimilarity, head: Head, raw: Tensor, offset: Tensor, batch: EdgeBatch) -> Tensor:
+def _gaussian(member: Member) -> Gaussian:
+    """Return the Gaussians of a member."""
+    return concatenated([each.head.gaussian(each.head.raw(each.hidden)) for each in member], axis=0)
+
+
+def torch_loss(measure: Dissimilarity, member: Member, offset: Tensor, batch: EdgeBatch) -> Tensor:
     """Return the loss of one member by torch's operations alone, on any device."""
-    gaussian = head.gaussian(raw)
+    gaussian = _gaussian(member)
     anchor, target, negative = (_rows(gaussian, rows) for rows in (batch.anchors, batch.targets, batch.negatives))
     logit = offset - measure.direct(anchor, target)
     negated = _negated_logits(measure, anchor, negative, offset)
@@ -504,41 +518,58 @@ def _has_kernels(network: Network, batch: EdgeBatch) -> bool:
     return network.compiled and network.measure.name in ("kl", "symmetric_kl") and batch.negatives.ndim == 1
 
 
-def compiled_loss(measure: Dissimilarity, _head: Head, raw: Tensor, offset: Tensor, batch: EdgeBatch) -> Tensor:
-    """Return the same as `torch_loss`; the gradient is computed along with the loss."""
-    total: Tensor = _GaussianLoss.apply(raw, offset, batch, measure.symmetric)  # type: ignore[no-untyped-call]
+def compiled_loss(measure: Dissimilarity, member: Member, offset: Tensor, batch: EdgeBatch) -> Tensor:
+    """Return the same as `torch_loss`; the gradients are computed along with the loss."""
+    parts = [part for hidden, head in member for part in (hidden, head.weight, head.bias)]
+    total: Tensor = _GaussianLoss.apply(offset, batch, measure.symmetric, *parts)  # type: ignore[no-untyped-call]
     return total
 
 
 class _Context(FunctionCtx):
     """The gradients, which the forward pass computes along with the loss."""
 
-    of_raw: Tensor
     of_offset: float
+    of_parts: list[Tensor]
 
 
 class _GaussianLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: _Context, raw: Tensor, offset: Tensor, batch: EdgeBatch, symmetric: bool) -> Tensor:
-        values, floor, b = raw.detach().numpy(), np.float32(VARIANCE_FLOOR), np.float32(offset.item())
-        shape = len(values), values.shape[1] // 2
-        mean, variance = np.empty(shape, np.float32), np.empty(shape, np.float32)
-        losses.gaussians(values, floor, mean, variance)
-        gradients = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-        rows = batch.anchors, batch.targets
-        positive, of_offset = losses.edges(mean, variance, *rows, float(b), symmetric, *gradients)
-        left = torch.from_numpy(losses.left(mean, variance, batch.anchors, b, symmetric))
-        right = torch.from_numpy(losses.right(mean, variance, batch.negatives, symmetric))
-        pairs, sums = left @ right.T, np.empty(len(left), np.float32)
-        losses.log_sigmoids(pairs.numpy(), batch.allowed, np.float32(batch.n_negatives / len(left)), sums)
-        of_left, of_right = pairs @ right, pairs.T @ left
-        losses.add_left_gradient(mean, variance, batch.anchors, of_left.numpy(), symmetric, *gradients)
-        losses.add_right_gradient(mean, variance, batch.negatives, of_right.numpy(), symmetric, *gradients)
-        ctx.of_raw = torch.from_numpy(losses.raw_gradient(values, floor, variance, *gradients))
-        # The offset is subtracted from the left bias, the last column but one.
-        ctx.of_offset = of_offset - float(of_left[:, -2].sum())
-        return torch.tensor(positive + float(sums.sum()), dtype=torch.float32)
+    """The loss of hidden numbers and of the weight and the bias of their head; several of these, one after the other.
+
+    Heads and loss are one function, because most of the time of small products is spent around them.
+    """
 
     @staticmethod
-    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        return ctx.of_raw.mul_(upstream[0]), ctx.of_offset * upstream[0], None, None
+    def forward(ctx: _Context, offset: Tensor, batch: EdgeBatch, symmetric: bool, *parts: Tensor) -> Tensor:
+        heads = [parts[begin : begin + 3] for begin in range(0, len(parts), 3)]
+        raw = [torch.addmm(bias, hidden, weight) for hidden, weight, bias in heads]
+        together = raw[0] if len(raw) == 1 else torch.cat(raw)
+        loss, ctx.of_offset, of_raw = _gaussian_loss(together, offset.item(), batch, symmetric)
+        ctx.of_parts = []
+        for gradient, (hidden, weight, _) in zip(torch.split(of_raw, [len(each) for each in raw]), heads, strict=True):
+            ctx.of_parts += [gradient @ weight.T, hidden.T @ gradient, gradient.sum(0)]
+        return torch.tensor(loss, dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: _Context, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return ctx.of_offset * upstream[0], None, None, *(part.mul_(upstream[0]) for part in ctx.of_parts)
+
+
+def _gaussian_loss(raw: Tensor, offset: float, batch: EdgeBatch, symmetric: bool) -> tuple[float, float, Tensor]:
+    """Return the loss of outputs of heads, the gradient of the offset and that of the outputs."""
+    values, floor, b = raw.numpy(), np.float32(VARIANCE_FLOOR), np.float32(offset)
+    shape = len(values), values.shape[1] // 2
+    mean, variance = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    losses.gaussians(values, floor, mean, variance)
+    gradients = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    rows = batch.anchors, batch.targets
+    positive, of_offset = losses.edges(mean, variance, *rows, float(b), symmetric, *gradients)
+    left = torch.from_numpy(losses.left(mean, variance, batch.anchors, b, symmetric))
+    right = torch.from_numpy(losses.right(mean, variance, batch.negatives, symmetric))
+    pairs, sums = left @ right.T, np.empty(len(left), np.float32)
+    losses.log_sigmoids(pairs.numpy(), batch.allowed, np.float32(batch.n_negatives / len(left)), sums)
+    of_left, of_right = pairs @ right, pairs.T @ left
+    losses.add_left_gradient(mean, variance, batch.anchors, of_left.numpy(), symmetric, *gradients)
+    losses.add_right_gradient(mean, variance, batch.negatives, of_right.numpy(), symmetric, *gradients)
+    of_raw = torch.from_numpy(losses.raw_gradient(values, floor, variance, *gradients))
+    # The offset is subtracted from the left bias, the last column but one.
+    return positive + float(sums.sum()), of_offset - float(of_left[:, -2].sum()), of_raw

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -304,12 +305,12 @@ class BranchRanks:
         self._sum(changes)
         rows = changes.nonzero()[:, 0]
         for tensor in (weight, *optimizer.moments.values()):
-            part = tensor[rows].to(torch.float32 if tensor.dtype == torch.float32 else torch.float64)
+            part = tensor[rows]
             shape = (-1, *[1] * (part.ndim - 1))
             part *= optimizer.recent[rows].to(part.dtype).view(shape)
             self._sum(part)
             part /= changes[rows].view(shape)
-            tensor[rows] = (part if tensor.is_floating_point() else part.round()).to(tensor.dtype)
+            tensor[rows] = part
         optimizer.recent.zero_()
 
     def _averages(self, what: str) -> bool:
@@ -360,6 +361,10 @@ class Team:
     def meets(self, steps: int) -> bool:
         """Whether the ranks meet after so many steps; a single rank always does."""
         return self.all.count == 1 or steps % self.all.sync_every == 0
+
+    def until_meeting(self, steps: int) -> int:
+        """Return how many steps are left until the ranks meet; a single rank need not."""
+        return sys.maxsize if self.all.count == 1 else self.all.sync_every - steps % self.all.sync_every
 
     def sum_over_branches(self, found: Mapping[int, npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
         """Return the sum of the arrays of all branches; every rank passes those of the branches that it owns.

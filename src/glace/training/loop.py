@@ -1,13 +1,13 @@
 """A training run: draw a batch, take a step, validate from time to time, keep the best weights, write checkpoints.
 
-The branches of a network share no weights: a step trains them side by side, each in one thread, while another thread
-prepares the next batch. Threads wait for each other once per step, asleep, so that a busy machine does no harm.
+The branches of a network share no weights: threads train them side by side, and prepare the next batches. Threads wait
+for each other once in several steps, asleep, so that a busy machine does no harm.
 """
 
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -39,6 +39,9 @@ DEFAULT_STEPS, DEFAULT_EPOCHS = (300, 3000), 15
 overfitted long before 3,000 steps, which harms the embedding of new nodes. Test AUC of one split with other lengths:
 Cora-ML 98.54 with 400 steps, 98.41 with 600 and 98.50 with 900; DBLP 99.19 with 1,500 (8 epochs) and 99.26 with 2,000
 (11 epochs); Pubmed 99.33 with 1,925 (13 epochs) and 99.39 with 2,517 (17 epochs)."""
+STEPS_APART = 8
+"""Steps that branches take before they wait for each other. After each step, a core would be idle for a quarter of the
+time, because four branches and the next batch cannot be divided equally."""
 Scores = npt.NDArray[np.float64]
 MAX_VALIDATION_PAIRS = 6_000
 """Validation pairs that are scored. With this many, an AUC of 0.99 has a standard error of 0.001."""
@@ -209,7 +212,8 @@ class Trainer:
         """Loss of the last step by the number of the branch."""
         self.best_weights: Arrays | None = None
         self.total_steps = total_steps(config, sampler)
-        self._next_batch: PreparedBatch | None = None
+        self._coming: dict[int, Future[PreparedBatch]] = {}
+        """Batches that are being prepared, by number."""
         self._pool: ThreadPoolExecutor | None = None
 
     def run(self, listener: Listener | None = None, checkpoints: Checkpoints | None = None) -> History:
@@ -228,7 +232,7 @@ class Trainer:
             each.ranks.prepare(each.optimizer)
         with self._threads():
             while not self._is_over():
-                self._step()
+                self._steps(self._until_meeting())
                 validates = self.history.step % self.config.validate_every < self.team.size
                 meets = validates or self.team.meets(self._updates()) or self._is_over()
                 if meets:
@@ -280,25 +284,61 @@ class Trainer:
             "try a smaller learning rate, or attributes of a smaller scale"
         )
 
-    def _step(self) -> None:
-        number, rate, drawn = self._updates() + 1, self._learning_rate(), self.history.step + self.team.place
-        ready = self._next_batch if self._next_batch and self._next_batch.number == drawn else self._prepare(drawn)
-        coming = self._pool.submit(self._prepare, drawn + self.team.size) if self._pool else None
-        with self._mode(drawn):
-            each = (self._pool.map if self._pool else map)(partial(self._train, ready, number, rate), self.trained)
+    def _until_meeting(self) -> int:
+        """Return how many steps branches take before they wait for each other."""
+        if self._pool is None or len(self.trained) == 1:
+            return 1
+        step, every, size = self.history.step, self.config.validate_every, self.team.size
+        left = min(every - step % every, self.total_steps - step)
+        return min(STEPS_APART, math.ceil(left / size), self.team.until_meeting(self._updates()))
+
+    def _steps(self, count: int) -> None:
+        """Take steps, each branch on its own."""
+        size, first = self.team.size, self.history.step + self.team.place
+        batches = [self._batch(first + later * size) for later in range(count)]
+        train = partial(self._train, batches, [self._learning_rate(later * size) for later in range(count)])
+        with self._mode(first):
+            each = (self._pool.map if self._pool else map)(train, self.trained)
+            # After the branches, so that these short tasks fill the time in which a thread has no branch left.
+            self._prepare_ahead(first + count * size, count)
             self.losses = dict(zip((part.number for part in self.trained), each, strict=True))
         self.history.loss = value = sum(self.losses.values())
         if not math.isfinite(value):
             raise self._diverged(f"the loss is {value}")
-        self.history.step += self.team.size
-        # Awaited within the step: validation must not use the inputs at the same time.
-        self._next_batch = coming.result() if coming else None
+        self.history.step += count * size
+
+    def _batch(self, number: int) -> "Callable[[], PreparedBatch]":
+        """Return a function that returns the batch of this number as soon as it is prepared."""
+        if self._pool is None:
+            ready = self._prepare(number)
+            return lambda: ready
+        coming = self._coming.pop(number, None) or self._pool.submit(self._prepare, number)
+        return coming.result
+
+    def _prepare_ahead(self, first: int, count: int) -> None:
+        """Let threads prepare the batches of the next steps."""
+        numbers = range(first, first + count * self.team.size, self.team.size)
+        if self._pool:
+            self._coming = {
+                number: self._pool.submit(self._prepare, number) for number in numbers if number < self.total_steps
+            }
 
     def _updates(self) -> int:
         """Return how often the weights have been updated."""
         return self.history.step // self.team.size
 
-    def _train(self, ready: "PreparedBatch", number: int, rate: float, part: "TrainedBranch") -> float:
+    def _train(
+        self, batches: "Sequence[Callable[[], PreparedBatch]]", rates: Sequence[float], part: "TrainedBranch"
+    ) -> float:
+        """Take steps with one branch, and return the loss of the last one, or the first that is not finite."""
+        value = math.nan
+        for later, (batch, rate) in enumerate(zip(batches, rates, strict=True)):
+            value = self._train_step(batch(), self._updates() + later + 1, rate, part)
+            if not math.isfinite(value):
+                break
+        return value
+
+    def _train_step(self, ready: "PreparedBatch", number: int, rate: float, part: "TrainedBranch") -> float:
         """Take a step with one branch, and return its loss."""
         penalty = None if self.penalty_of is None else self.penalty_of(ready.nodes[ready.batch.anchors])
         loss = branch_loss(self.network, part.branch, ready.rows, ready.batch, penalty)
@@ -312,7 +352,7 @@ class Trainer:
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """Train branches in threads of their own, and prepare the next batch in another, if there are several."""
+        """Train branches and prepare batches in threads, if there are several."""
         count = min(threads(), 1 + len(self.trained))
         # A branch whose layers are large products leaves the cores to torch's own threads.
         if count == 1 or (len(self.trained) == 1 and torch.get_num_threads() > 1):
@@ -322,7 +362,7 @@ class Trainer:
             with ThreadPoolExecutor(count) as self._pool:
                 yield
         finally:  # a caller may stop iterating
-            self._pool = None
+            self._pool, self._coming = None, {}
 
     @contextmanager
     def _mode(self, number: int) -> Iterator[None]:
@@ -354,8 +394,15 @@ class Trainer:
             raise self._diverged("the Gaussians are not finite") from problem
         point = ValidationPoint(self.history.step, self.history.loss, *link_scores(scores, self.validation.truth))
         if self.history.add(point):
-            self.best_weights = {name: value.copy() for name, value in self.network.weights().items()}
+            self._keep_weights()
         return scores
+
+    def _keep_weights(self) -> None:
+        if self.best_weights is None:
+            self.best_weights = _copied(self.network.weights())
+        # Into the same memory: new pages would take longer than the copy.
+        for name, value in self.network.weights().items():
+            np.copyto(self.best_weights[name], value)
 
     def _scores(self, validation: Validation) -> Scores:
         """Return the scores of the validation pairs; every rank computes the part of some branches."""
@@ -366,16 +413,17 @@ class Trainer:
     def _is_over(self) -> bool:
         return self.done() >= 1 or self.history.since_best >= self.config.patience
 
-    def done(self) -> float:
-        """Return the completed fraction of the run, 0 to 1, by whichever limit is closer."""
+    def done(self, later: int = 0) -> float:
+        """Return the completed fraction of the run, 0 to 1, by whichever limit is closer, now or some steps later."""
         limit = self.config.max_seconds
         by_time = 0.0 if limit is None else self.history.seconds / limit
-        return min(max(self.history.step / self.total_steps, by_time), 1.0)
+        return min(max((self.history.step + later) / self.total_steps, by_time), 1.0)
 
-    def _learning_rate(self) -> float:
+    def _learning_rate(self, later: int = 0) -> float:
+        """Return the learning rate now, or so many steps of the history later."""
         if self.config.lr_schedule == "constant":
             return self.config.learning_rate
-        return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * self.done()))
+        return self.config.learning_rate * 0.5 * (1 + math.cos(math.pi * self.done(later)))
 
     def _progress(self, clock: "_Clock") -> Progress:
         points = self.history.validation_points
@@ -400,11 +448,11 @@ class Trainer:
         facts = None if state is None else (asdict(state.history), state.best_weights is not None)
         history, has_best = self.ranks.from_first(facts)
         if state is None:
-            weights, best = ({name: each.copy() for name, each in self.network.weights().items()} for _ in range(2))
+            weights, best = (_copied(self.network.weights()) for _ in range(2))
             moments = as_arrays(self._moments())
             state = State(History.from_json(history), weights, moments, best if has_best else None)
         self._share(state.groups(), source=0)
-        self.history, self.best_weights = state.history, state.best_weights
+        self.history, self.best_weights = state.history, state.best_weights and _copied(state.best_weights)
         self.network.set_weights(state.weights)
         for name, moment in self._moments().items():
             moment.copy_(torch.from_numpy(np.array(state.optimizer[name])))
@@ -424,6 +472,10 @@ class Trainer:
             for prefix, (_, optimizer) in self.branches.items()
             for name, moment in optimizer.moments().items()
         }
+
+
+def _copied(arrays: Arrays) -> Arrays:
+    return {name: array.copy() for name, array in arrays.items()}
 
 
 class TrainedBranch(NamedTuple):

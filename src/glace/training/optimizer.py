@@ -36,21 +36,21 @@ class RowOptimizer:
 
 
 class RowwiseRMSprop(RowOptimizer):
-    """Divides the gradient of a row by the running root mean square of the row's gradients; rows count their steps."""
+    """Divides the gradient of a row by the running root mean square of the row's gradients.
+
+    `running` holds for each row the running sum of its mean squares, and that of their weights.
+    """
 
     def __init__(self, layer: SparseInput) -> None:
-        self.layer, rows = layer, len(layer.weight)
-        self.moments = {
-            "squares": torch.zeros(rows, dtype=torch.float64),
-            "touches": torch.zeros(rows, dtype=torch.int64),
-        }
+        self.layer = layer
+        self.moments = {"running": torch.zeros(len(layer.weight), 2)}
 
     def step(self, _number: int, learning_rate: float) -> None:
         """Update the touched rows by a compiled kernel."""
-        weight, squares, touches = (each.numpy() for each in (self.layer.weight, *self.moments.values()))
+        weight, running = self.layer.weight.numpy(), self.moments["running"].numpy()
         gradient = self.layer.touched()
         self.count(torch.from_numpy(gradient.rows))
-        sparse_layer.rmsprop_rows(*gradient, weight, squares, touches, learning_rate, BETAS[1])
+        sparse_layer.rmsprop_rows(*gradient, weight, running, learning_rate, BETAS[1])
 
 
 class LazyAdam(RowOptimizer):
@@ -76,17 +76,18 @@ class TorchRowwiseRMSprop(RowOptimizer):
 
     def __init__(self, layer: TorchSparseInput) -> None:
         self.weight = layer.weight
-        self.moments = {name: torch.zeros_like(self.weight[:, 0]) for name in ("squares", "touches")}
+        self.moments = {"running": torch.zeros_like(self.weight[:, :2])}
 
     @torch.no_grad()
     def step(self, _number: int, learning_rate: float) -> None:
         """Update the touched rows."""
         rows, gradient = touched_rows(self.weight)
         self.count(rows)
-        squares, touches = self.moments.values()
-        touches[rows] += 1
-        squares[rows] = BETAS[1] * squares[rows] + (1 - BETAS[1]) * gradient.square().mean(1)
-        size = (squares[rows] / (1 - BETAS[1] ** touches[rows])).sqrt()
+        squares = gradient.square().mean(1)
+        found = BETAS[1] * self.moments["running"][rows]
+        found += (1 - BETAS[1]) * torch.stack([squares, torch.ones_like(squares)], 1)
+        self.moments["running"][rows] = found
+        size = (found[:, 0] / found[:, 1]).sqrt()
         self.weight.index_add_(0, rows, -learning_rate * gradient / (size + SMALL)[:, None])
 
 
@@ -147,13 +148,17 @@ class Adam:
     def step(self, number: int, learning_rate: float) -> None:
         """Take step `number`, counted from 1; weights that the last backward pass did not reach stay."""
         rate, damping = learning_rate / (1 - BETAS[0] ** number), (1 - BETAS[1] ** number) ** 0.5
-        for name, weight in self.weights.items():
-            if weight.grad is None:
-                continue
-            first, second = self.moments[f"{name}/first"], self.moments[f"{name}/second"]
-            first.lerp_(weight.grad, 1 - BETAS[0])
-            second.mul_(BETAS[1]).addcmul_(weight.grad, weight.grad, value=1 - BETAS[1])
-            weight.addcdiv_(first, second.sqrt().div_(damping).add_(SMALL), value=-rate)
+        reached = {name: weight.grad for name, weight in self.weights.items() if weight.grad is not None}
+        weights, gradients = [self.weights[name].data for name in reached], list(reached.values())
+        first, second = ([self.moments[f"{name}/{moment}"] for name in reached] for moment in ("first", "second"))
+        # All weights at once: there are few numbers in most of them, and a call of torch takes longer than these.
+        torch._foreach_lerp_(first, gradients, 1 - BETAS[0])
+        torch._foreach_mul_(second, BETAS[1])
+        torch._foreach_addcmul_(second, gradients, gradients, 1 - BETAS[1])
+        sizes = torch._foreach_sqrt(second)
+        torch._foreach_div_(sizes, damping)
+        torch._foreach_add_(sizes, SMALL)
+        torch._foreach_addcdiv_(weights, first, sizes, -rate)
 
 
 class Optimizer:
