@@ -5,7 +5,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FunctionType
@@ -25,8 +25,6 @@ CSR = tuple[IntArray, IntArray, FloatArray]
 PARTS = 4
 """Parts that each thread processes: with more than one, a thread that is done early takes from the others."""
 Function = TypeVar("Function", bound=Callable[..., Any])
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class _Threads(threading.local):
@@ -109,10 +107,9 @@ def by_rows(
     return decorate
 
 
-def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Return the results of a function for some items, computed by as many threads as kernels may use here."""
-    workers = min(threads(), len(items))
-    return list((_pool(workers).map if workers > 1 else map)(function, items))
+def thread_pool() -> ThreadPoolExecutor | None:
+    """Return the threads that kernels called from the current thread may use; None if it is the only one."""
+    return _pool(threads()) if threads() > 1 else None
 
 
 @functools.cache

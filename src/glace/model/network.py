@@ -29,7 +29,7 @@ from glace.config.config import (
 from glace.errors import InputError
 from glace.gaussian.dissimilarity import Dissimilarity, Factor, Gaussian, concatenated, named, products
 from glace.kernels import losses
-from glace.kernels.compile import in_threads, kernel_threads, threads
+from glace.kernels.compile import kernel_threads, thread_pool, threads
 from glace.model.inputs import (
     InputMask,
     InputRows,
@@ -233,8 +233,8 @@ class Network(nn.Module):
         """
         parts = [nodes[at : at + ENCODE_ROWS] for at in range(0, len(nodes), ENCODE_ROWS)]
         # Where torch has several threads, they are busy with each block.
-        each = in_threads if torch.get_num_threads() == 1 else map
-        blocks = list(each(lambda part: self._block(inputs, part, mask, branches), parts))
+        pool = thread_pool() if torch.get_num_threads() == 1 else None
+        blocks = list((pool.map if pool else map)(lambda part: self._block(inputs, part, mask, branches), parts))
         by_role = {role: concatenated([block[role] for block in blocks], axis=0) for role in roles(self.config)}
         own = [by_role[proximity] for proximity in self.proximities]
         if "second" not in self.proximities:
