@@ -2,12 +2,10 @@
 
 A tenth of the edges is hidden, and the rest fitted with the defaults. Of each graph: errors of the pairs of the more
 certain half of nodes over those of the other half, with non-edges drawn evenly and by degree; whether certainty and the
-logit tell right answers from wrong ones; expected and found errors of nodes, edges in lists, and coverage of sets; the
-share of nodes that become less certain when evidence of them is removed; and, with a tenth of the nodes hidden, how
-much stranger than these nodes of random attributes are.
+logit tell right answers from wrong ones; expected and found errors of nodes, edges among candidates and in lists, and
+coverage of sets; and the share of nodes that become less certain when evidence of them is removed.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -19,7 +17,6 @@ import typer
 from benchmarks.common import RESULTS, DataDir, Report, Results, Scale, Threads, graph_of, in_turn
 from glace.estimators import GLACE
 from glace.experiments.evaluation.uncertainty import certainty_scores
-from glace.experiments.splits import hide_nodes
 from glace.fitted.model import FittedModel
 from glace.fitted.state import embed_all
 from glace.gaussian.embedding import Embedding
@@ -28,7 +25,7 @@ from glace.graph.split import HeldOut, hold_out
 from glace.ids import NodeIds
 from glace.metrics import link_scores
 from glace.queries.certainty import NodeFeatures
-from glace.queries.novelty import HIGH
+from glace.queries.pair_features import PairFeatures
 from glace.rng import Streams
 from glace.sparse import narrowed
 
@@ -36,6 +33,8 @@ HIDDEN = 0.1
 PARTS = 10
 COVERED = 500
 """Ends of hidden edges, at most, whose sets are looked at."""
+SAMPLED = 1000
+"""Nodes, and hidden edges, at most, whose candidates are looked at."""
 REMOVED = {
     "half of the attributes": (0.5, 0),
     "all attributes": (1, 0),
@@ -53,13 +52,13 @@ def main(
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
-    """Measure certainty, calibration and novelty."""
+    """Measure certainty and calibration."""
     report = Report("certainty", results, {"seeds": seeds, "steps": steps, "n_jobs": n_jobs})
     names = dataset or ["cora-ml", "dblp", "pubmed"]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for name, seed in in_turn([(name, seed) for name in names for seed in range(seeds)], 1, "graphs"):
         graph, options = (graph_of(name, scale, data_dir), {"random_state": seed, "max_steps": steps, "n_jobs": n_jobs})
-        values = {**links(graph, options), **novelty(graph, options)}
+        values = links(graph, options)
         report.note(dataset=name, random_state=seed, **values)
         found[name].append(values)
     columns = list(next(iter(found.values()))[0])
@@ -95,6 +94,7 @@ def links(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
         "risk over coverage by nodes": _mean_risk(certain, wrong),
         "risk over coverage by logit": _mean_risk(abs(logits), wrong),
         **errors_of_nodes(model.embedding_, graph, hidden, generator),
+        **candidates(model.model_, hidden, generator),
         **lists(model.model_, hidden),
         **coverage(model.model_, hidden, generator),
         **removed(model, train),
@@ -188,6 +188,32 @@ def errors_of_nodes(
     }
 
 
+def candidates(model: FittedModel, hidden: HeldOut, generator: np.random.Generator) -> dict[str, float]:
+    """How far the link model's probabilities are from what is found, on as many hidden edges as other candidates."""
+    link, graph = model.link_model, model.graph
+    if link is None or graph is None or not link.candidate_recall:
+        return {}
+    pairs, count = PairFeatures(model.embedding, graph, link.names), len(model.embedding)
+    nodes = generator.permutation(count)[:SAMPLED]
+    sources = np.union1d(nodes, hidden.edges[:SAMPLED].ravel())
+    targets, features = pairs.candidates(sources)
+    row, place = np.nonzero(targets >= 0)
+    found = np.column_stack([sources[row], targets[row, place]])
+    scores, odds_of = link.scores(features[row, place]), 1e-9
+    keys = {*map(tuple, hidden.edges.tolist()), *map(tuple, hidden.edges[:, ::-1].tolist())}
+    truth = np.array([pair in keys for pair in map(tuple, found.tolist())])
+    others = np.flatnonzero(~truth & np.isin(found[:, 0], nodes))
+    edges = np.flatnonzero(truth)
+    # The odds are those of an edge among all candidates; here there are as many edges as others.
+    both = len(others) / len(nodes) * count / (link.candidate_recall * (1 if graph.directed else 2))
+    drawn = np.concatenate([edges, generator.choice(others, len(edges))])
+    odds = link.probabilities(scores[drawn], odds_of) / odds_of * both
+    said = odds / (1 + odds)
+    parts = np.array_split(np.argsort(said, kind="stable"), PARTS)
+    gaps = [abs(float(said[part].mean() - truth[drawn][part].mean())) for part in parts]
+    return {"gap by tenths of candidates": float(np.mean(gaps))}
+
+
 def lists(model: FittedModel, hidden: HeldOut) -> dict[str, float]:
     """Expected and found number of edges in lists as long as a quarter of the hidden edges, as all, and four times."""
     assert model.graph is not None
@@ -264,50 +290,6 @@ def thinned(matrix: sp.csr_array, share: float, generator: np.random.Generator) 
     kept = generator.random(entries.nnz) >= share
     some = (entries.data[kept], (entries.row[kept], entries.col[kept]))
     return sp.csr_array(some, shape=matrix.shape)
-
-
-def novelty(graph: Graph, options: dict[str, Any]) -> dict[str, float]:
-    """How strange nodes of random attributes are beside hidden nodes of the graph."""
-    hidden = hide_nodes(graph, HIDDEN, Streams(options["random_state"]).numpy("hidden nodes"))
-    model = GLACE(**options | {"purpose": "nodes"}).fit(hidden.visible)
-    real = sp.csr_array(hidden.hidden.side_by_side())
-    real = sp.csr_array(real[np.diff(real.indptr) > 0])
-    ranks = {name: _ranks(model, rows(real)) for name, rows in KINDS.items()}
-    border = np.quantile(ranks["hidden"], 0.95)
-    above = {
-        f"{name} above 95 % of hidden nodes": float((each > border).mean())
-        for name, each in ranks.items()
-        if name != "hidden"
-    }
-    warned = {f"{name} warned of": float((each > HIGH).mean()) for name, each in ranks.items()}
-    return above | warned
-
-
-def _ranks(model: GLACE, rows: sp.csr_array) -> npt.NDArray[np.float64]:
-    return model.model_.novelty(rows).rank
-
-
-def _random(rows: sp.csr_array) -> sp.csr_array:
-    """As many attributes for each node, drawn evenly."""
-    drawn, generator = rows.copy(), Streams(0).numpy("random attributes")
-    for start, end in zip(rows.indptr[:-1], rows.indptr[1:], strict=True):
-        drawn.indices[start:end] = np.sort(generator.choice(rows.shape[1], end - start, replace=False))
-    return drawn
-
-
-def _shuffled(rows: sp.csr_array) -> sp.csr_array:
-    """As many attributes for each node, drawn as often as they occur."""
-    drawn = rows.copy()
-    drawn.indices = Streams(0).numpy("shuffled attributes").permutation(rows.indices)
-    drawn.sum_duplicates()
-    return drawn
-
-
-KINDS: dict[str, Callable[[sp.csr_array], sp.csr_array]] = {
-    "hidden": lambda rows: rows,
-    "random attributes": _random,
-    "shuffled attributes": _shuffled,
-}
 
 
 if __name__ == "__main__":

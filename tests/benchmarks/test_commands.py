@@ -15,6 +15,7 @@ from benchmarks import (
     common,
     containers,
     no_loss,
+    novelty,
     ranking,
     ranking_graphs,
     ranks,
@@ -260,7 +261,15 @@ def test_certainty(tmp_path):
     assert found["less certain without all attributes"] > 0.9
     assert 0 <= found["gap by tenths of nodes"] <= 1
     assert found["coverage, 0.9 wanted"] > 0.7
-    assert 0 <= found["random attributes above 95 % of hidden nodes"] <= 1
+    assert 0 <= found["gap by tenths of candidates"] <= 1
+
+
+def test_novelty(tmp_path):
+    novelty.main(dataset=["planted", "measured"], steps=20, scale=0, results=tmp_path)
+    found = {each["kind"]: each for each in records(tmp_path, "novelty")}
+    assert set(found) == {"random attributes", "shuffled attributes", "exchanged values", "larger values"}
+    assert found["larger values"]["AUROC by novelty"] > 0.9
+    assert all(0 <= each["warned of"] <= 1 for each in found.values())
 
 
 def test_update(tmp_path):
