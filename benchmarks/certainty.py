@@ -47,17 +47,21 @@ def main(
     dataset: Annotated[list[str] | None, typer.Option(help="cora-ml, ...; `planted` needs no data.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Splits and runs.")] = 1,
     steps: Annotated[int | None, typer.Option(help="Steps of each run; as many as it wants if not given.")] = None,
+    dissimilarity: Annotated[str | None, typer.Option(help="Dissimilarity of the Gaussians.")] = None,
     scale: Scale = 0.02,
     n_jobs: Threads = 1,
     data_dir: DataDir = None,
     results: Results = RESULTS,
 ) -> None:
     """Measure certainty and calibration."""
-    report = Report("certainty", results, {"seeds": seeds, "steps": steps, "n_jobs": n_jobs})
+    report = Report(
+        "certainty", results, {"seeds": seeds, "steps": steps, "n_jobs": n_jobs, "dissimilarity": dissimilarity}
+    )
     names = dataset or ["cora-ml", "dblp", "pubmed"]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for name, seed in in_turn([(name, seed) for name in names for seed in range(seeds)], 1, "graphs"):
-        graph, options = (graph_of(name, scale, data_dir), {"random_state": seed, "max_steps": steps, "n_jobs": n_jobs})
+        graph = graph_of(name, scale, data_dir)
+        options = {"random_state": seed, "max_steps": steps, "n_jobs": n_jobs, "dissimilarity": dissimilarity}
         values = links(graph, options)
         report.note(dataset=name, random_state=seed, **values)
         found[name].append(values)
@@ -125,24 +129,31 @@ def by_variance(embedding: Embedding, pairs: HeldOut) -> dict[str, float]:
     Of two draws, the dissimilarity has a variance. The moderated logit is divided by sqrt(1 + pi/8 of the variance of
     the logit), as in MacKay's approximation: wide nodes give answers near one half.
     """
-    if embedding.variance is None or embedding.dissimilarity != "symmetric_kl":
+    if embedding.variance is None:
         return {}
     both, truth = pairs.pairs(), pairs.truth()
     distances, width = embedding.dissimilarities_at(both), -embedding.mean_log_variance()[both].mean(axis=1)
     logits = embedding.platt_scaling.logits(distances)
-    first, second = (embedding.variance[both[:, end]].astype(np.float64) for end in (0, 1))
-    gap = embedding.mean[both[:, 0]].astype(np.float64) - embedding.mean[both[:, 1]]
-    weight, total = (first + second) / (4 * first * second), first + second
-    spread = (weight**2 * (2 * total**2 + 4 * gap**2 * total)).sum(axis=1)
-    moderated = logits / np.sqrt(1 + np.pi / 8 * embedding.platt_scaling.slope**2 * spread)
     right = (logits > 0) == truth
     narrow, wide = np.array_split(np.argsort(-width, kind="stable"), 2)
     errors = [1 - link_scores(-distances[part], truth[part]).auc for part in (narrow, wide)]
-    return {
+    found = {
         "AUROC of right answers by narrowness": _auroc(width, right),
-        "AUROC of right answers by moderated logit": _auroc(abs(moderated), right),
         "1 - AUC of narrow over wide nodes": errors[0] / errors[1],
     }
+    if embedding.dissimilarity == "symmetric_kl":
+        moderated = logits / np.sqrt(1 + np.pi / 8 * embedding.platt_scaling.slope**2 * _spread(embedding, both))
+        found["AUROC of right answers by moderated logit"] = _auroc(abs(moderated), right)
+    return found
+
+
+def _spread(embedding: Embedding, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Variance of the symmetric KL dissimilarity of each pair, if its means are draws from both Gaussians."""
+    assert embedding.variance is not None
+    first, second = (embedding.variance[pairs[:, end]].astype(np.float64) for end in (0, 1))
+    gap = embedding.mean[pairs[:, 0]].astype(np.float64) - embedding.mean[pairs[:, 1]]
+    weight, total = (first + second) / (4 * first * second), first + second
+    return np.asarray((weight**2 * (2 * total**2 + 4 * gap**2 * total)).sum(axis=1))
 
 
 def _of_pairs(embedding: Embedding, pairs: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

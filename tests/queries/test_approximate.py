@@ -64,6 +64,18 @@ def test_the_nearest_point_of_a_dot_product_has_the_largest_product():
     np.testing.assert_array_equal(distances.argmin(axis=1), nearest)
 
 
+def test_nearest_for_the_expected_distance_is_nearest_with_the_width_as_one_more_dimension():
+    rng = np.random.default_rng(0)
+    nodes, queries = (
+        Gaussian(rng.normal(size=(rows, 3)).astype(np.float32), np.exp(rng.normal(size=(rows, 3))).astype(np.float32))
+        for rows in (40, 6)
+    )
+    space = Space.of(named("expected"), nodes)
+    distances = np.linalg.norm(space.queries(queries)[:, None] - space.targets(nodes)[None, :], axis=2)
+    dissimilarities = named("expected").direct(queries[:, None], nodes[None, :])
+    np.testing.assert_allclose(distances**2, dissimilarities - queries.variance.sum(axis=1)[:, None], rtol=1e-5)
+
+
 def test_dimensions_count_by_their_precision_where_the_measure_divides_by_the_variance():
     nodes = Gaussian(np.ones((2, 2), np.float32), np.array([[1, 0.5], [0.25, 0.125]], np.float32))
     expected: dict[str, list[float]] = {"kl": [2.5, 5], "symmetric_kl": [2.5, 5], "wasserstein2": [1, 1]}

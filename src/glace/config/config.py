@@ -260,7 +260,7 @@ def _spec(encoder: Value) -> EncoderSpec:
     )
 
 
-GAUSSIAN_DISSIMILARITIES = ("kl", "symmetric_kl", "wasserstein2")
+GAUSSIAN_DISSIMILARITIES = ("kl", "symmetric_kl", "wasserstein2", "expected")
 POINT_DISSIMILARITIES = ("dot",)
 """The names of the measures of `glace.gaussian.dissimilarity`, with and without variances."""
 

@@ -195,6 +195,16 @@ def _wasserstein_side(scale: float, gaussian: Gaussian) -> Factor:
     return Factor(scale * vector, (gaussian.mean**2 + variance).sum(-1))
 
 
+def _expected(first: Gaussian, second: Gaussian) -> Array:
+    """Expected squared distance of a draw from each: width adds to the distance, also to a node's own."""
+    gap = first.mean - second.mean
+    return (gap * gap + _variance(first) + _variance(second)).sum(-1)
+
+
+def _expected_side(scale: float, gaussian: Gaussian) -> Factor:
+    return Factor(scale * gaussian.mean, (gaussian.mean**2 + _variance(gaussian)).sum(-1))
+
+
 def _dot(first: Gaussian, second: Gaussian) -> Array:
     return -(first.mean * second.mean).sum(-1)
 
@@ -209,6 +219,7 @@ MEASURES = {
         Dissimilarity("kl", _kl, _kl_left, _kl_right, symmetric=False),
         Dissimilarity("symmetric_kl", _symmetric_kl, _symmetric_kl_left, _symmetric_kl_right),
         Dissimilarity("wasserstein2", _wasserstein2, partial(_wasserstein_side, 1.0), partial(_wasserstein_side, -2.0)),
+        Dissimilarity("expected", _expected, partial(_expected_side, 1.0), partial(_expected_side, -2.0)),
         Dissimilarity("dot", _dot, partial(_dot_side, 1.0), partial(_dot_side, -1.0), needs_variance=False),
     )
 }

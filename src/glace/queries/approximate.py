@@ -139,12 +139,14 @@ class Indices:
 class Space:
     """Maps nodes to points whose Euclidean distance follows the measure.
 
-    Means are multiplied by `factor` (L,). For a dot product, one more dimension gives all targets the same `length`, so
-    that the nearest target is the one with the largest product.
+    Means are multiplied by `factor` (L,). One more dimension, in which queries are 0, can say more about targets: for a
+    dot product, it gives all of them the same `length`, so that the nearest target is the one with the largest product;
+    for the expected distance it adds their `width`, the sum of their variances.
     """
 
     factor: npt.NDArray[np.float32]
-    length: float | None
+    length: float | None = None
+    width: bool = False
 
     @classmethod
     def of(cls, measure: Dissimilarity, nodes: Gaussian) -> "Space":
@@ -152,10 +154,10 @@ class Space:
         ones = np.ones(nodes.mean.shape[1], np.float32)
         if not measure.needs_variance:
             return cls(ones, LENGTHENED * float(np.linalg.norm(nodes.mean, axis=1).max(initial=0.0)))
-        if measure.name == "wasserstein2":
-            return cls(ones, None)
+        if measure.name in ("wasserstein2", "expected"):
+            return cls(ones, width=measure.name == "expected")
         precision = (1 / np.asarray(nodes.variance, dtype=np.float64)).mean(axis=0)
-        return cls(np.sqrt(precision).astype(np.float32), None)
+        return cls(np.sqrt(precision).astype(np.float32))
 
     def targets(self, nodes: Gaussian) -> Points:
         """(n, dimensions) points of nodes that can be answers."""
@@ -163,12 +165,15 @@ class Space:
         if self.length is not None:
             squared = (points.astype(np.float64) ** 2).sum(axis=1)
             points[:, -1] = np.sqrt(np.maximum(self.length**2 - squared, 0))
+        if self.width:
+            points[:, -1] = np.sqrt(np.asarray(nodes.variance, dtype=np.float64).sum(axis=1))
         return points
 
     def queries(self, nodes: Gaussian) -> Points:
         """(Q, dimensions) points of queries."""
         points = np.asarray(nodes.mean, dtype=np.float32) * self.factor
-        return np.ascontiguousarray(points if self.length is None else np.pad(points, ((0, 0), (0, 1))))
+        more = self.width or self.length is not None
+        return np.ascontiguousarray(np.pad(points, ((0, 0), (0, int(more)))))
 
 
 @contextlib.contextmanager
