@@ -73,6 +73,7 @@ def test_nearest_for_the_expected_distance_is_nearest_with_the_width_as_one_more
     space = Space.of(named("expected"), nodes)
     distances = np.linalg.norm(space.queries(queries)[:, None] - space.targets(nodes)[None, :], axis=2)
     dissimilarities = named("expected").direct(queries[:, None], nodes[None, :])
+    assert queries.variance is not None
     np.testing.assert_allclose(distances**2, dissimilarities - queries.variance.sum(axis=1)[:, None], rtol=1e-5)
 
 

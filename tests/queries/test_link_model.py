@@ -172,6 +172,24 @@ def test_probabilities_are_proportional_to_the_number_of_missing_edges():
     assert calibrated.probabilities(scores, 500).max() == LARGEST_PROBABILITY
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_lists_promise_what_as_long_a_list_of_the_fit_held(share):
+    """Probabilities go by the rank: scores that are higher by a constant change nothing."""
+    rng = np.random.default_rng(0)
+    scores = np.sort(rng.normal(size=40_000))[::-1]
+    truth = rng.random(40_000) < expit(2 * scores - 5)
+    sample = sample_of(np.zeros(40_000, int), truth, weight=np.where(truth, 1.0, 5.0))
+    calibrated = model_with(link_model._calibration(scores, sample), reference_edges=round(share * truth.sum()))
+    by_rank = link_model._calibration_by_rank(calibrated, scores, sample, share)
+    calibrated = replace(calibrated, rank_knots=by_rank)
+    for length in (500, 2_000, 10_000):
+        # So many of the best candidates stand for a list of this length.
+        stood_for = np.cumsum(share * sample.weight * ~truth) <= length
+        said = calibrated.probabilities_in_list(np.sort(rng.normal(9, 1, length))[::-1], calibrated.reference_edges)
+        assert (np.diff(said) <= 0).all()
+        assert said.sum() == pytest.approx(share * truth[stood_for].sum(), rel=0.1)
+
+
 def test_missing_edges_are_a_fraction_of_all_edges():
     assert missing_edges(90, 0.1) == pytest.approx(10)
     for wrong in (0.0, 1.0, -0.1, 1.5, np.nan):
@@ -184,6 +202,11 @@ def test_density_is_the_share_of_all_pairs():
     for directed, count in ((False, 6), (True, 12)):
         graph = from_arrays(edges, np.ones((4, 1), np.float32), directed=directed)
         assert log_density(graph, 3) == pytest.approx(np.log(3 / count))
+
+
+def test_without_ranks_a_list_goes_by_scores():
+    calibrated, scores = model_with(np.array([[-1.0, 0, 2], [-3, -2, -1]])), np.array([2.0, 1, 0])
+    np.testing.assert_array_equal(calibrated.probabilities_in_list(scores, 50), calibrated.probabilities(scores, 50))
 
 
 def test_the_file_has_the_same_bits(learned):

@@ -39,6 +39,10 @@ BENDS = (0.1, 0.5, 0.8, 0.9)
 """Quantiles of the scores of held-out edges at which the calibration bends."""
 HIGHEST = 0.98
 LARGEST_PROBABILITY = 0.99
+RANKS = 100
+"""Ranks that the calibration of lists is computed at."""
+SMALL_FRACTION = 1e-9
+"""So few missing edges that no probability reaches its limit."""
 LARGEST_SHIFT = 0.25
 """Limit of the shift of log-odds from the graph without the held-out edges to the whole one. On sparse graphs it is 0
 to 0.2. Where most of the best candidates are edges, higher scores are no more probable, and a shift that makes up for
@@ -119,6 +123,8 @@ class LinkModel:
         The same for the Gaussians alone.
     candidate_recall : float or None
         Share of the validation edges that are among the candidates.
+    rank_knots : ndarray of float, shape (2, R), or None
+        Calibration of a list of the best candidates of all nodes: logarithms of ranks, and the log-odds there.
     set_sizes : ndarray of int, shape (100,), or None
         How many of the best answers to a node hold the other end of a missing edge with a probability of 1, 2, ...,
         100 %; -1 where that cannot be known.
@@ -131,6 +137,7 @@ class LinkModel:
     validation: RankingScores | None = None
     gaussian_validation: RankingScores | None = None
     candidate_recall: float | None = None
+    rank_knots: Values | None = None
     set_sizes: Positions | None = None
 
     def scores(self, features: Features) -> Values:
@@ -145,12 +152,28 @@ class LinkModel:
         m / (m + n): the odds times m / v, which is the ratio of missing to held-out edges everywhere.
         """
         odds = np.exp(np.interp(scores, *self.knots) + np.minimum(scores - self.knots[0, 0], 0))
+        return self._probabilities(odds, missing_edges)
+
+    def probabilities_in_list(self, scores: Values, missing_edges: float) -> Values:
+        """Return the probabilities of the best candidates of all nodes, best first.
+
+        They follow from the ranks: how many edges were found among as many of the best candidates in the fit. Scores
+        mean less here. A pair is in the list if it is a candidate of one of its ends, and the higher of two scores
+        counts, so the scores of a list are higher than those of the candidates that they were calibrated with.
+        """
+        if self.rank_knots is None:
+            return self.probabilities(scores, missing_edges)
+        ranks = np.arange(1, len(scores) + 1)
+        return self._probabilities(np.exp(np.interp(np.log(ranks), *self.rank_knots)), missing_edges)
+
+    def _probabilities(self, odds: Values, missing_edges: float) -> Values:
         return np.asarray(np.minimum(odds * missing_edges / self.reference_edges, LARGEST_PROBABILITY))
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for the model file."""
-        sizes = {} if self.set_sizes is None else {"set_sizes": self.set_sizes}
-        return {**self.regression._asdict(), "knots": self.knots, **sizes}
+        optional = {"rank_knots": self.rank_knots, "set_sizes": self.set_sizes}
+        there = {name: array for name, array in optional.items() if array is not None}
+        return {**self.regression._asdict(), "knots": self.knots, **there}
 
     def to_json(self) -> dict[str, object]:
         """Return everything else for the model file, as plain values."""
@@ -166,10 +189,12 @@ class LinkModel:
     def from_parts(cls, values: Mapping[str, Any], arrays: Arrays) -> "LinkModel":
         """Return the model of what `to_json` and `to_arrays` gave."""
         names, knots, sizes = tuple(values["names"]), arrays["knots"], arrays.get("set_sizes")
+        by_rank = arrays.get("rank_knots")
         regression = Regression(*(arrays[name] for name in Regression._fields))
         expected = [part.shape for part in Regression.standard(len(names))]
-        fits = [part.shape for part in regression] == expected and knots.ndim == 2 and len(knots) == 2
-        finite = all(np.isfinite(part).all() for part in (*regression, knots))
+        tables = [knots] if by_rank is None else [knots, by_rank]
+        fits = [part.shape for part in regression] == expected and all(len(each) == each.ndim == 2 for each in tables)
+        finite = all(np.isfinite(part).all() for part in (*regression, *tables))
         fits = fits and (sizes is None or (sizes.shape == (PERCENT,) and sizes.dtype == np.int64))
         if not (fits and finite and values["reference_edges"] > 0):
             raise FormatError("the weights of the link model do not fit its features")
@@ -181,6 +206,7 @@ class LinkModel:
             int(values["reference_edges"]),
             **{name: each and RankingScores(*each) for name, each in scores.items()},
             candidate_recall=values["candidate_recall"],
+            rank_knots=by_rank,
             set_sizes=sizes,
         )
 
@@ -243,8 +269,10 @@ def fit_link_model(pairs: PairFeatures, held_out: Positions, generator: np.rando
     if validation.mrr <= gaussian.mrr:
         return None
     regression, knots = _fit(sample, np.ones(len(sample.truth), np.bool_)), _calibration(scores, sample)
+    model = LinkModel(pairs.names, regression, knots, len(held_out), validation, gaussian, sample.recall)
     sizes = set_sizes(np.concatenate([held_out_ranks(scores, sample), sample.missed]))
-    return LinkModel(pairs.names, regression, knots, len(held_out), validation, gaussian, sample.recall, sizes)
+    by_rank = _calibration_by_rank(model, scores, sample, 1.0 if pairs.graph.directed else 0.5)
+    return replace(model, rank_knots=by_rank, set_sizes=sizes)
 
 
 def matched_to(model: LinkModel, pairs: PairFeatures, generator: np.random.Generator) -> LinkModel:
@@ -414,6 +442,21 @@ def _calibration(scores: Values, sample: Sample) -> Values:
     # Hardly any pair is at the lowest score: where the line falls from there, it must not lift all others.
     reliable = np.array([1e-3, *np.ones(len(bends) + 1)])
     return np.array([knots, isotonic_regression(fit.decision_function(_hinges(knots, bends)), sample_weight=reliable)])
+
+
+def _calibration_by_rank(model: LinkModel, scores: Values, sample: Sample, share: float) -> Values:
+    """Return (2, R): logarithms of ranks among all candidates, and the log-odds of the scores there.
+
+    `share` is what a candidate counts: one half if both of its ends can have it.
+    """
+    order = np.argsort(-scores, kind="stable")
+    # The held-out edges do not count: they are known edges of the whole graph, and not in its lists.
+    order = order[(sample.weight[order] > 0) & ~sample.truth[order]]
+    counts = np.cumsum(share * sample.weight[order])
+    ranks = np.geomspace(1, max(counts[-1], 2), RANKS)
+    there = scores[order[np.minimum(np.searchsorted(counts, ranks), len(order) - 1)]]
+    odds = model.probabilities(there, SMALL_FRACTION * model.reference_edges) / SMALL_FRACTION
+    return np.log([ranks, odds])
 
 
 def _hinges(values: Values, bends: Values) -> Values:

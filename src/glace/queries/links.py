@@ -154,7 +154,9 @@ def links(
             more = nearest_beyond(embedding, graph, types or pairs.types, position, found[:, 1], k - len(found))
             found = np.concatenate([found, np.column_stack([np.full(len(more), position), more])])
             scores = model.scores(pairs.of_pairs(found))
-        dissimilarity, probability = embedding.dissimilarities_at(found), model.probabilities(scores, missing)
+        of_all = position is None and node_type is None
+        dissimilarity = embedding.dissimilarities_at(found)
+        probability = (model.probabilities_in_list if of_all else model.probabilities)(scores, missing)
     if options.expected_precision is not None:
         kept = _reaching(probability, options.expected_precision)
         found, dissimilarity, probability = found[:kept], dissimilarity[:kept], probability[:kept]
