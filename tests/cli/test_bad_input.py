@@ -506,7 +506,7 @@ COMMANDS = [
     (["neighbors", "people.glace"], r"give either the id of a node, or --of FILE with new nodes"),
     (["neighbors", "people.glace", "--of", "people.glace", "--exclude-known"], r"--exclude-known does not apply to"),
     (["neighbors", "people.glace", "node 01", "--label", "x"], r"no label 'x'; the graph has none"),
-    (["neighbors", "people.glace", "node 01", "--measure", "x"], r"unknown dissimilarity 'x'; known: kl, "),
+    (["neighbors", "people.glace", "node 01", "--dissimilarity", "x"], r"unknown dissimilarity 'x'; known: kl, "),
     (["links", "people.glace", "node 99"], r"no node 'node 99'; did you mean node"),
     (["links", "people.glace", "-k", "0"], r"-k must be a whole number of at least 1, not 0"),
     (["links", "people.glace", "-o", "x.txt"], r"cannot write x\.txt: its name must end in \.csv or \.parquet"),

@@ -45,14 +45,17 @@ def test_one_bar_counts_the_whole_work_and_names_its_stages(monkeypatch):
     training.train(graph, {"dim": 4, "hidden": 8, "max_steps": 20, "n_jobs": 1}, listener=seen.append)
     stages = list(dict.fromkeys(each.stage for each in seen))
     assert stages == ["trial 1 of 3", "trial 2 of 3", "trial 3 of 3", "training"]
+    assert {(each.stage, each.steps) for each in seen} == {(stage, 20) for stage in stages}, "no stage has more"
+    assert all(each.step <= each.steps for each in seen)
     done = [each.done for each in seen]
     assert done == sorted(done), "the bar never goes back"
     assert done[-1] == training.TRAINING_END
-    shown: list[str] = []
-    listener = training_listener(lambda _share, _detail="", stage="": shown.append(stage))
+    shown: list[tuple[str, str]] = []
+    listener = training_listener(lambda _share, detail="", stage="": shown.append((stage, detail)))
     for progress in seen:
         listener(progress)
-    assert shown[-2:] == ["training", "link model"]
+    assert [stage for stage, _ in shown[-2:]] == ["training", "link model"]
+    assert shown[0][1].startswith("step 1 of 20"), "a step is counted within its stage"
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(3.21, "3.2 s"), (250, "4 min 10 s"), (7500, "2 h 5 min")])

@@ -422,11 +422,11 @@ def test_neighbors_with_a_label_and_by_another_measure(glace, folder):
     rows = [f"{node},{number % 3}.5,{'odd' if number % 2 else 'even'}" for number, node in enumerate(names())]
     write_csv(folder / "labelled.csv", "id,a,label", rows)
     glace("fit", "--edges", "edges.csv", "--attributes", "labelled.csv", *FAST, "-q", "-o", "l.glace")
-    shown = glace("neighbors", "l.glace", "node 01", "-k", "60", "--label", "odd", "--measure", "wasserstein2")
+    shown = glace("neighbors", "l.glace", "node 01", "-k", "60", "--label", "odd", "--dissimilarity", "wasserstein2")
     listed = [line.strip().split("  ")[0] for line in shown.splitlines()[3:-1]]
     embedding = load_embedding("l.glace")
     odd = np.arange(NODES) % 2 == 1
-    assert listed == embedding.neighbors("node 01", 60, measure="wasserstein2", among=odd).id.tolist()
+    assert listed == embedding.neighbors("node 01", 60, dissimilarity="wasserstein2", among=odd).id.tolist()
 
 
 def test_neighbors_of_new_nodes(glace, folder, capsys):
@@ -705,6 +705,16 @@ def test_update(glace, folder):
     assert record(folder / "u.json")["new_nodes"] == 1
     assert "new" in load("new.glace").embedding.ids
     assert (folder / "people.glace").read_bytes() == before
+
+
+def test_explore_with_the_numbers_of_the_node_table(glace, folder):
+    glace("explore", "people.glace", "--export", "page.html", "--layout", "pca", "--attributes", "nodes.csv")
+    page = (folder / "page.html").read_text()
+    assert [name for name in "abcdef" if f'{{"name":"{name}","values":' in page] == list("abcde")
+    assert '"column e":"e"' in page
+    options = ["--layout", "pca", "--attributes", "texts.csv"]
+    said = glace("explore", "texts.glace", "--export", "other.html", *options, code=2)
+    assert "--attributes texts.csv has no column of numbers" in said
 
 
 def test_explore_to_a_file(glace, folder):

@@ -189,14 +189,14 @@ def test_only_the_allowed_nodes_are_answers():
 
 def test_another_measure_has_no_variance_terms():
     e = embedding()
-    assert all(e.neighbors("a", measure=name).variance_term is not None for name in (None, "symmetric_kl"))
-    other = e.neighbors("a", measure="kl")
+    assert all(e.neighbors("a", dissimilarity=name).variance_term is not None for name in (None, "symmetric_kl"))
+    other = e.neighbors("a", dissimilarity="kl")
     assert other.variance_term is None
     pairs = np.array([[0, "abc".index(node)] for node in other.id])
     forth = [named("kl").direct(wide(e.gaussian[a]), wide(e.gaussian[b])) for a, b in pairs]
     np.testing.assert_allclose(other.dissimilarity, forth)
     with pytest.raises(InputError, match="kl needs variances, but these are points; use the measure `dot`"):
-        embedding(points=True).neighbors("a", measure="kl")
+        embedding(points=True).neighbors("a", dissimilarity="kl")
 
 
 @pytest.mark.parametrize("context", [False, True])

@@ -16,7 +16,7 @@ from glace.graph.graph import Graph
 from glace.ids import NodeIds
 from glace.io import text_file
 from glace.io.npz import write_npz
-from glace.io.read import read_graph, read_pairs, read_rows, read_tables
+from glace.io.read import read_graph, read_numbers, read_pairs, read_rows, read_tables
 
 EDGES = "source,target,weight\na,b,1\nb,c,2\n"
 NODES = "id,x,y,label\na,1,0.5,p\nb,2,1e3,q\nc,3,0,\n"
@@ -379,3 +379,15 @@ def test_another_separator_is_found_and_named(put, name, separator):
     assert np.asarray(graph.attributes).tolist() == [[1], [2]]
     word = "tabs" if separator == "\t" else repr(separator)
     assert graph.cleaning_report.notes == (f"{name}: columns are separated by {word}",)
+
+
+def test_numbers_of_a_node_table_in_the_order_of_the_nodes(put):
+    path = put("n.csv", "name,age,town,height\nb,30,Bern,1.5\na,,Genf,2.5\nz,1,Bern,3\n")
+    found = read_numbers(path, NodeIds(["a", "b", "c"]))
+    assert list(found) == ["age", "height"], "a town is no number"
+    np.testing.assert_array_equal(found["age"], [np.nan, 30, np.nan])
+    np.testing.assert_array_equal(found["height"], [2.5, 1.5, np.nan])
+    numbered = put("m.csv", "x,key\n0.5,7\n1.5,8\n")
+    assert read_numbers(numbered, NodeIds([8, 7]), layout=TableLayout(id_column="key"))["x"].tolist() == [1.5, 0.5]
+    with pytest.raises(InputError, match=r"m.csv: no row has the id of a node of the model, such as 'a'"):
+        read_numbers(numbered, NodeIds(["a"]), layout=TableLayout(id_column="key"))

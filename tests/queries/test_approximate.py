@@ -127,7 +127,7 @@ def test_nodes_that_are_searched_among():
 
 def test_another_measure():
     embedding = clustered(nodes=500)
-    index = Index(embedding, measure="wasserstein2")
+    index = Index(embedding, dissimilarity="wasserstein2")
     found, _ = index.nearest_to(embedding, 3)
     assert (found[:, 0] == np.arange(500)).mean() > 0.99, "a node is most like itself"
 
@@ -148,7 +148,7 @@ def test_errors(monkeypatch):
     with pytest.raises(InputError, match="k must be a whole number of at least 1, not 0"):
         Index(embedding).nearest_to(embedding, 0)
     with pytest.raises(InputError, match="kl needs variances, but these are points; use the measure `dot`"):
-        Index(clustered("dot", nodes=20), measure="kl")
+        Index(clustered("dot", nodes=20), dissimilarity="kl")
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(InputError, match=r"needs faiss: pip install .*\[search\]"):
         Index(embedding)

@@ -24,16 +24,17 @@ def test_clusters_stay_apart_and_the_same_seed_draws_the_same_map(monkeypatch):
     monkeypatch.setattr(module, "EARLY", 20)
     monkeypatch.setattr(module, "LATE", 40)
     embedding = two_clusters(12)
-    heard: list[float] = []
-    found = layout(embedding, random_state=1, progress=heard.append)
+    told: list[tuple[float, str]] = []
+    found = layout(embedding, random_state=1, progress=lambda *what: told.append(what))
     assert found.shape == (24, 2)
     gaps = np.linalg.norm(found[:, None] - found[None, :], axis=2)
     assert gaps[:12, :12].max() < gaps[:12, 12:].min()
     np.testing.assert_array_equal(layout(embedding, random_state=1), found)
     assert not np.array_equal(layout(embedding, random_state=2), found)
+    heard = [share for share, _ in told]
     assert heard == sorted(heard)
-    assert heard[:2] == [0, module.NEIGHBORS_DONE], "before and after the search for neighbours"
-    assert len(heard) == 3 + 60 / module.BETWEEN_REPORTS
+    assert told[:2] == [(0, "finding neighbours"), (module.NEIGHBORS_DONE, "moving nodes")]
+    assert len(heard) == 2 + 60 / module.BETWEEN_REPORTS
     assert heard[-1] == 1
 
 

@@ -86,9 +86,9 @@ def test_the_variance_term_of_new_nodes(embedding):
 
 
 def test_variance_terms_are_of_the_trained_measure_only(embedding):
-    other = neighbors(embedding, None, "a", measure="wasserstein2")
+    other = neighbors(embedding, None, "a", dissimilarity="wasserstein2")
     assert list(other.columns()) == ["query", "id", "dissimilarity", "certainty"]
-    assert neighbors(embedding, None, "a", measure="kl").variance_term is not None
+    assert neighbors(embedding, None, "a", dissimilarity="kl").variance_term is not None
 
 
 def test_questions_that_need_a_graph(embedding, graph):

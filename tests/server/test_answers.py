@@ -40,8 +40,8 @@ def test_neighbors_with_choices(answers, model):
     found = answers.neighbors("node 07", 50, exclude_known=True, label="fruit")
     assert {each["label"] for each in found} == {"fruit"}
     assert not any(each["known"] for each in found)
-    other = answers.neighbors("node 07", 3, measure="wasserstein2")
-    known = model.embedding.neighbors("node 07", 3, measure="wasserstein2")
+    other = answers.neighbors("node 07", 3, dissimilarity="wasserstein2")
+    known = model.embedding.neighbors("node 07", 3, dissimilarity="wasserstein2")
     assert [each["id"] for each in other] == known.id.tolist()
     assert "variance_term" not in other[0], "of the measure that was trained for only"
 

@@ -14,7 +14,7 @@ from glace.server.map import clusters_of, map_of
 
 def test_it_is_made_once(model, tmp_path, monkeypatch):
     told: list[float] = []
-    first = map_of(model.embedding, tmp_path / "m.glace", progress=told.append)
+    first = map_of(model.embedding, tmp_path / "m.glace", progress=lambda share, _what: told.append(share))
     assert first.shape == (90, 2)
     assert told == sorted(told)
     assert told[-1] == 1.0

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx2
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -225,6 +226,25 @@ def test_colours(opened, answers):
     assert len(opened.legend()) == 3
     opened.colour_by("plain")
     opened.until(lambda: not opened.at("#legend").is_displayed())
+    assert opened.errors() == []
+
+
+def test_columns_of_numbers_colour_the_map(browser, answers, positions, tmp_path):
+    ages = np.arange(90, dtype=np.float32)
+    ages[:9] = np.nan
+    numbers = {"age": ages, "height": np.full(90, 1.2345, np.float32)}
+    page.export(answers, positions, tmp_path / "page.html", numbers=numbers)
+    opened = Page(browser, (tmp_path / "page.html").as_uri())
+    opened.at('#colour option[value="column age"]').click()
+    opened.until(lambda: opened.at("#legend-title").text == "age")
+    *steps, missing = opened.legend()
+    assert missing == ["no age", "9"]
+    assert steps[0][0].startswith("9 to ")
+    assert steps[-1][0].endswith(" to 89")
+    assert sum(int(count) for _, count in steps) == 81
+    opened.find(str(answers.embedding.ids[40]))
+    opened.until(lambda: "age\n40" in opened.at("#node").text)
+    assert "height\n1.23" in opened.at("#node").text
     assert opened.errors() == []
 
 

@@ -157,7 +157,7 @@ def test_many_runs_are_heard_of_as_one():
         listener = part_of(heard.append, part / 3, (part + 1) / 3, f"stage {part}")
         assert listener is not None
         for done in (0.5, 1.0):
-            listener(Progress(1, done, 0.1, 0.01, 1.0, None))
+            listener(Progress(1, 2, done, 0.1, 0.01, 1.0, None))
     assert [progress.done for progress in heard] == pytest.approx([1 / 6, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1])
     assert [progress.stage for progress in heard] == ["stage 0"] * 2 + ["stage 1"] * 2 + ["stage 2"] * 2
     assert part_of(None, 0, 1, "training") is None

@@ -26,7 +26,7 @@ def neighbors(
     node: Annotated[str | None, Argument(help="The id of a node.")] = None,
     of: Annotated[Path | None, Option(help="New nodes instead of NODE: an embedding written by `glace embed`.")] = None,
     k: K = 10,
-    measure: Annotated[
+    dissimilarity: Annotated[
         str | None, Option(help="A dissimilarity to rank by, instead of the one that the model was trained with.")
     ] = None,
     exclude_known: Annotated[bool, Option("--exclude-known", help="Leave out nodes that NODE has an edge to.")] = False,
@@ -61,7 +61,7 @@ def neighbors(
     found = ask(
         nodes,
         k,
-        measure=measure,
+        dissimilarity=dissimilarity,
         exclude_known=exclude_known,
         label=label,
         node_type=node_type,

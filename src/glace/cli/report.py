@@ -31,7 +31,7 @@ def report(
     check_outputs(path, inputs=[model])
     check_ending(path, ".html")
     screen, fitted = Screen(quiet), load(model)
-    with screen.progress(f"drawing the map of {len(fitted.embedding):,} nodes") as show:
+    with screen.progress(f"map of {len(fitted.embedding):,} nodes") as show:
         positions = map_of(fitted.embedding, model, n_jobs=n_jobs, progress=show)
     with screen.progress("searching links") as show:
         blocks = model_report(fitted, MapOfNodes(positions, fitted.clusters()), model.stem, show)

@@ -12,6 +12,7 @@ from glace.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
+    from rich.progress import Progress as RichProgress
 
     from glace.fitted.model import FittedModel
     from glace.fitted.state import Listener, Progress
@@ -128,16 +129,7 @@ class Screen:
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Report]:
         """Show a progress bar on a terminal while work runs; gives the function to report progress with."""
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description:8}"),
-            BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[detail]}"),
-        )
-        bar = Progress(*columns, console=self.console, transient=True, refresh_per_second=4)
+        bar = _bar(self.console)
         task = bar.add_task(what, total=None, detail="")
 
         def report(share: float | None, detail: str = "", stage: str = what) -> None:
@@ -151,6 +143,26 @@ class Screen:
         finally:
             if bar.live.is_started:
                 bar.stop()
+
+
+def _bar(console: "Console") -> "RichProgress":
+    """A progress bar: the stage, the share of the whole work, the time so far and, if known, the time left."""
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+    from rich.text import Text
+
+    class Times(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            left = task.time_remaining
+            return Text(_clock(task.elapsed or 0) + ("" if left is None else f", {_clock(left)} left"))
+
+    stage, detail = TextColumn("{task.description}"), TextColumn("{task.fields[detail]}")
+    columns = (stage, BarColumn(bar_width=12), TaskProgressColumn(), Times(), detail)
+    return Progress(*columns, console=console, transient=True, refresh_per_second=4)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def training_listener(report: Report) -> "Listener":
@@ -259,8 +271,7 @@ def in_words(options: Mapping[str, object]) -> str:
 
 def _figures(progress: "Progress") -> str:
     auc = "" if progress.validation_auc is None else f"  AUC {progress.validation_auc:.4f}"
-    rate = f"{progress.edges_per_second:,.0f} edges/s"
-    return f"step {progress.step:,}  loss {progress.loss:.3f}{auc}  {rate}"
+    return f"step {progress.step:,} of {progress.steps:,}{auc}"
 
 
 def _as_text(columns: Sequence[str], rows: Sequence[Sequence[object]], form: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from glace.cli.arguments import ModelFile, NJobs, Quiet
+from glace.cli.arguments import IdColumn, ModelFile, NJobs, Quiet
 from glace.cli.screen import Screen, check_ending, check_outputs
 from glace.errors import InputError
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from glace.categories import Categories
     from glace.fitted.model import FittedModel
     from glace.server.map import Positions
+    from glace.server.page import Numbers
 
 Host = Annotated[str, Option(help="Address to listen on; 0.0.0.0 lets other machines connect, without a password.")]
 Port = Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")]
@@ -48,6 +49,11 @@ def explore(
         str, Option(help="Layout of the map: `tsne` preserves neighbourhoods, `pca` distances.")
     ] = "tsne",
     export: Annotated[Path | None, Option(help="Only write the page to this .html file; it needs no server.")] = None,
+    attributes: Annotated[
+        Path | None,
+        Option(help="The node table, to colour the map by its columns of numbers, which a model does not keep."),
+    ] = None,
+    id_column: IdColumn = None,
     host: Host = LOOPBACK,
     port: Port = 8765,
     no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
@@ -63,13 +69,15 @@ def explore(
     from glace.server.answers import Answers
     from glace.server.run import listening, serve
 
-    check_outputs(export, inputs=[model])
+    check_outputs(export, inputs=[model, attributes])
     check_ending(export, ".html")
     screen, fitted = Screen(quiet), load(model)
     if export is not None:
         page.check_size(len(fitted.embedding))  # before the slow map is made
+    numbers = None if attributes is None else _numbers(fitted, attributes, id_column, screen)
+    if export is not None:
         positions = _map(fitted, model, layout, n_jobs, screen)
-        page.export(Answers(fitted, model.stem), positions, export, _clusters(fitted, model, screen))
+        page.export(Answers(fitted, model.stem), positions, export, _clusters(fitted, model, screen), numbers)
         screen.wrote(export)
         return
     with listening(host, port) as opened:
@@ -84,10 +92,24 @@ def explore(
             hosts=_hosts(host, None),
             positions=positions,
             clusters=found,
+            numbers=numbers,
             title=model.stem,
             started=show,
         )
     screen.say("stopped")
+
+
+def _numbers(fitted: "FittedModel", path: Path, id_column: str | None, screen: Screen) -> "Numbers":
+    from glace.features.layout import TableLayout
+    from glace.io.read import read_numbers
+    from glace.server.page import MOST_NUMBERS
+
+    found = read_numbers(path, fitted.embedding.ids, layout=TableLayout(id_column=id_column))
+    if not found:
+        raise InputError(f"{path} has no column of numbers", option="attributes")
+    if len(found) > MOST_NUMBERS:
+        screen.say(f"the first {MOST_NUMBERS} of {len(found):,} columns of numbers can colour the map")
+    return found
 
 
 def _clusters(fitted: "FittedModel", model: Path, screen: Screen) -> "Categories":
@@ -114,5 +136,5 @@ def _hosts(host: str, allowed: list[str] | None) -> list[str]:
 def _map(fitted: "FittedModel", model: Path, layout: str, n_jobs: int, screen: Screen) -> "Positions":
     from glace.server.map import map_of
 
-    with screen.progress(f"drawing the map of {len(fitted.embedding):,} nodes") as report:
+    with screen.progress(f"map of {len(fitted.embedding):,} nodes") as report:
         return map_of(fitted.embedding, model, layout, n_jobs=n_jobs, progress=report)

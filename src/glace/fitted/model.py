@@ -291,7 +291,7 @@ class FittedModel:
         node: NodeId | Sequence[NodeId] | Embedding,
         k: int = 10,
         *,
-        measure: str | None = None,
+        dissimilarity: str | None = None,
         exclude_known: bool = False,
         label: str | None = None,
         node_type: str | None = None,
@@ -308,7 +308,7 @@ class FittedModel:
             Ids of known nodes, or new nodes that `transform` embedded.
         k : int
             Number of neighbours.
-        measure : str, optional
+        dissimilarity : str, optional
             Dissimilarity to rank by; that of the training by default.
         exclude_known : bool
             Leave out nodes that the node already has an edge to.
@@ -331,7 +331,7 @@ class FittedModel:
             self.graph,
             node,
             k,
-            measure=measure,
+            dissimilarity=dissimilarity,
             exclude_known=exclude_known,
             label=label,
             node_type=node_type,

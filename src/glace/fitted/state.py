@@ -35,9 +35,13 @@ EachBlock = Callable[[Callable[[slice], Arrays], Iterable[slice]], Iterable[Arra
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run after a step; `done` is the completed fraction of the whole work, 0 to 1."""
+    """The state of a run after a step; `done` is the completed fraction of the whole work, 0 to 1.
+
+    A step is counted within its stage, of `steps`.
+    """
 
     step: int
+    steps: int
     done: float
     loss: float
     learning_rate: float

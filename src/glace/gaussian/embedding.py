@@ -224,7 +224,7 @@ class Embedding:
         self,
         node: NodeId,
         k: int = 10,
-        measure: str | None = None,
+        dissimilarity: str | None = None,
         exclude: Sequence[NodeId] = (),
         among: npt.NDArray[np.bool_] | None = None,
     ) -> Neighbors:
@@ -239,7 +239,7 @@ class Embedding:
             Id of a node; it is not among its own neighbours.
         k : int
             Number of neighbours.
-        measure : str, optional
+        dissimilarity : str, optional
             Another dissimilarity than the one of the training.
         exclude : sequence of ids
             Nodes to leave out.
@@ -254,13 +254,13 @@ class Embedding:
         """
         position = self.ids.position(node)
         excluded = [position, *self.ids.positions(list(exclude)).tolist()]
-        return self.neighbors_of(self.take(np.array([position])), k, measure, [excluded], among)
+        return self.neighbors_of(self.take(np.array([position])), k, dissimilarity, [excluded], among)
 
     def neighbors_of(
         self,
         queries: "Embedding",
         k: int = 10,
-        measure: str | None = None,
+        dissimilarity: str | None = None,
         exclude: Exclusions | None = None,
         among: npt.NDArray[np.bool_] | None = None,
     ) -> Neighbors:
@@ -272,7 +272,7 @@ class Embedding:
             Q nodes, embedded by the same model, such as new nodes.
         k : int
             Number of answers to each query.
-        measure : str, optional
+        dissimilarity : str, optional
             Another dissimilarity than the one of the training.
         exclude : sequence of Q sequences of int, optional
             Positions that are no answers to each query.
@@ -286,14 +286,14 @@ class Embedding:
         """
         self.check_same_model(queries)
         compared, asked = self._own, queries._own
-        positions, dissimilarities = compared.nearest_to(asked, k, measure, exclude, among)
+        positions, dissimilarities = compared.nearest_to(asked, k, dissimilarity, exclude, among)
         query, rank = np.nonzero(positions >= 0)
-        position, dissimilarity = positions[query, rank], dissimilarities[query, rank]
-        pairs, trained = np.column_stack([query, position]), measure in (None, self.dissimilarity)
+        position = positions[query, rank]
+        pairs, trained = np.column_stack([query, position]), dissimilarity in (None, self.dissimilarity)
         return Neighbors(
             query=ids_at(queries.ids, query),
             id=ids_at(self.ids, position),
-            dissimilarity=dissimilarity,
+            dissimilarity=dissimilarities[query, rank],
             variance_term=compared.variance_terms_at(pairs, asked) if trained else None,
             certainty=None if self.certainty is None else self.certainty[position],
             novel=None if queries.novel is None else queries.novel[query],
@@ -304,7 +304,7 @@ class Embedding:
         self,
         queries: "Embedding",
         k: int = 10,
-        measure: str | None = None,
+        dissimilarity: str | None = None,
         exclude: Exclusions | None = None,
         among: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[Positions, Values]:
@@ -318,7 +318,7 @@ class Embedding:
             Q nodes, embedded by the same model.
         k : int
             Number of answers to each query.
-        measure : str, optional
+        dissimilarity : str, optional
             Another dissimilarity than the one of the training.
         exclude : sequence of Q sequences of int, optional
             Positions that are no answers to each query.
@@ -335,7 +335,7 @@ class Embedding:
         self.check_same_model(queries)
         if among is not None and (among.dtype != np.bool_ or among.shape != (len(self),)):
             raise InputError(f"must be an array of {len(self):,} booleans, one per node", option="among")
-        chosen = self.measure_of(measure)
+        chosen = self.measure_of(dissimilarity)
         source = queries.roles_by(chosen).source
         return self._targets(chosen).nearest(source, k, exclude, among)
 

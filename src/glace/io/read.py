@@ -10,7 +10,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from glace.errors import InputError
-from glace.features.columns import are_sparse_rows, attribute_columns, distinct, ids_of, parses, texts_of
+from glace.features.columns import (
+    are_sparse_rows,
+    attribute_columns,
+    distinct,
+    ids_of,
+    is_number,
+    numbers_or_nan,
+    parses,
+    texts_of,
+)
 from glace.features.guess import guessed_kinds
 from glace.features.layout import PLAIN, TableLayout, check_types
 from glace.features.pipeline import FeaturePipeline, NewColumns, Rows
@@ -228,6 +237,26 @@ def read_rows(
         _check_named(file)
     known = NewColumns(width, names if file.named else None, pipeline, file.layout)
     return Rows(ids, *known.values(file.table, key, where))
+
+
+def read_numbers(path: FilePath, ids: NodeIds, *, layout: TableLayout = PLAIN) -> dict[str, npt.NDArray[np.float32]]:
+    """Read the columns of numbers of a node table, each (n,) in the order of `ids`.
+
+    A missing number, or that of a node without a row, is NaN. Rows of other nodes are not used.
+    """
+    file = read_table(path, "attributes", layout)
+    (key,), where = file.ids, file.where
+    rows = distinct(ids_of(file.table, key, where), where)
+    known = ids.array.cast(rows.array.type) if file.raw_ids else ids.array
+    found = rows.find(known)
+    if not (found >= 0).any():
+        raise InputError(f"{where.name}: no row has the id of a node of the model, such as {ids[0]!r}")
+    numbers = {}
+    for name in attribute_columns(file.table.column_names, where, file.layout):
+        if is_number(file.table.column(name).type):
+            values = np.append(numbers_or_nan(file.table.column(name), name, where), np.nan)
+            numbers[name] = values[found].astype(np.float32)  # -1, for no row, is the last one
+    return numbers
 
 
 def read_pairs(path: FilePath, ids: NodeIds, *, layout: TableLayout = PLAIN) -> npt.NDArray[np.int64]:

@@ -48,7 +48,7 @@ class Index:
     def __init__(
         self,
         embedding: Embedding,
-        measure: str | None = None,
+        dissimilarity: str | None = None,
         candidates: int = 50,
         random_state: int = 0,
         n_jobs: int = 1,
@@ -61,7 +61,7 @@ class Index:
         if not len(self.nodes):
             raise InputError("an index needs at least one node, but `among` is False for all")
         self.embedding, self.candidates, self.n_jobs = embedding, candidates, n_jobs
-        self.measure = embedding.measure_of(measure)
+        self.measure = embedding.measure_of(dissimilarity)
         self.roles = embedding.roles_by(self.measure)
         targets = self.roles.target if among is None else self.roles.target[self.nodes]
         self._space = Space.of(self.measure, targets)

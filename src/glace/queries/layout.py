@@ -25,8 +25,10 @@ neighbours with equal weights keep 60 %."""
 NEIGHBORS_DONE = 0.3
 """Fraction of the work, about, that is done when the neighbours are known."""
 BETWEEN_REPORTS = 5
+MOVING = "moving nodes"
 
-Progress = Callable[[float], None]
+Progress = Callable[[float, str], None]
+"""Takes the share that is done, and what is being done."""
 
 
 def layout(
@@ -37,18 +39,17 @@ def layout(
         from openTSNE import TSNEEmbedding, initialization
     except ImportError as problem:
         raise InputError(f"a map needs openTSNE: pip install 'glace-graph[plots]' ({problem})") from problem
-    report = progress or (lambda _done: None)
-    report(0.0)
+    report = progress or (lambda _done, _what: None)
+    report(0.0, "finding neighbours")
     points = embedding.mean.astype(np.float64)
     affinities = _affinities(points, random_state, n_jobs)
-    report(NEIGHBORS_DONE)
+    report(NEIGHBORS_DONE, MOVING)
     start = initialization.pca(points, random_state=random_state)
     method = "bh" if len(points) < FFT_FROM else "fft"
     found = TSNEEmbedding(start, affinities, negative_gradient_method=method, n_jobs=n_jobs, random_state=random_state)
     reporting: dict[str, Any] = {"callbacks": [_callback(report)], "callbacks_every_iters": BETWEEN_REPORTS}
     found.optimize(EARLY, exaggeration=EXAGGERATION, momentum=0.8, inplace=True, **reporting)
     found.optimize(LATE, momentum=0.8, inplace=True, **reporting)
-    report(1.0)
     return np.asarray(found)
 
 
@@ -83,6 +84,6 @@ def _callback(progress: Progress) -> Callable[..., None]:
 
     def report(*_state: object) -> None:
         done = min(next(calls) * BETWEEN_REPORTS / (EARLY + LATE), 1.0)
-        progress(NEIGHBORS_DONE + (1 - NEIGHBORS_DONE) * done)
+        progress(NEIGHBORS_DONE + (1 - NEIGHBORS_DONE) * done, MOVING)
 
     return report

@@ -261,7 +261,11 @@ def fit_link_model(pairs: PairFeatures, held_out: Positions, generator: np.rando
         None if the cross-validated ranking of the held-out edges is not better than that of the Gaussians alone.
         Without enough held-out edges among the candidates, a model of fixed weights.
     """
-    sample = draw_sample(pairs, held_out, generator)
+    return fit_to_sample(pairs, draw_sample(pairs, held_out, generator), len(held_out))
+
+
+def fit_to_sample(pairs: PairFeatures, sample: Sample, held_out: int) -> LinkModel | None:
+    """Fit the link model to a sample of candidates for this many held-out edges; see `fit_link_model`."""
     if sample.truth.sum() < FEWEST_EDGES:
         return popularity_model(pairs)
     scores = _cross_validated(sample)
@@ -269,7 +273,7 @@ def fit_link_model(pairs: PairFeatures, held_out: Positions, generator: np.rando
     if validation.mrr <= gaussian.mrr:
         return None
     regression, knots = _fit(sample, np.ones(len(sample.truth), np.bool_)), _calibration(scores, sample)
-    model = LinkModel(pairs.names, regression, knots, len(held_out), validation, gaussian, sample.recall)
+    model = LinkModel(pairs.names, regression, knots, held_out, validation, gaussian, sample.recall)
     sizes = set_sizes(np.concatenate([held_out_ranks(scores, sample), sample.missed]))
     by_rank = _calibration_by_rank(model, scores, sample, 1.0 if pairs.graph.directed else 0.5)
     return replace(model, rank_knots=by_rank, set_sizes=sizes)

@@ -24,7 +24,7 @@ def neighbors(
     node: NodeId | Sequence[NodeId] | Embedding,
     k: int = 10,
     *,
-    measure: str | None = None,
+    dissimilarity: str | None = None,
     exclude_known: bool = False,
     label: str | None = None,
     node_type: str | None = None,
@@ -42,7 +42,7 @@ def neighbors(
         The queries: nodes of the embedding, which are no answers to themselves, or new nodes of the same model.
     k : int
         Number of answers to each query.
-    measure : str, optional
+    dissimilarity : str, optional
         Another dissimilarity than the one of the training.
     exclude_known : bool
         Leave out nodes that the query already has an edge to.
@@ -64,7 +64,7 @@ def neighbors(
     if isinstance(node, Embedding):
         if exclude_known:
             raise InputError("does not apply to new nodes, which have no edges; leave it out", "exclude_known")
-        return _described(embedding.neighbors_of(node, k, measure, None, among), graph)
+        return _described(embedding.neighbors_of(node, k, dissimilarity, None, among), graph)
     ids = [node] if isinstance(node, str | int | np.integer) else list(node)
     positions = embedding.ids.positions(ids) if len(ids) > 1 else np.array([embedding.ids.position(ids[0])])
     known = [_known_targets(embedding, graph, position) for position in positions.tolist()]
@@ -72,7 +72,7 @@ def neighbors(
         [position, *targets] if exclude_known else [position]
         for position, targets in zip(positions.tolist(), known, strict=True)
     ]
-    found = embedding.neighbors_of(embedding.take(positions), k, measure, exclude, among)
+    found = embedding.neighbors_of(embedding.take(positions), k, dissimilarity, exclude, among)
     return _described(found, graph, dict(zip(ids, map(set, known), strict=True)))
 
 

@@ -109,7 +109,7 @@ class Answers:
         self,
         id: str,
         k: int = 10,
-        measure: str | None = None,
+        dissimilarity: str | None = None,
         exclude_known: bool = False,
         label: str | None = None,
         node_type: str | None = None,
@@ -117,7 +117,7 @@ class Answers:
         """The nodes most similar to a node; see `FittedModel.neighbors`."""
         node = self.embedding.ids[self.position(id)]
         found = self.model.neighbors(
-            node, _count(k), measure=measure, exclude_known=exclude_known, label=label, node_type=node_type
+            node, _count(k), dissimilarity=dissimilarity, exclude_known=exclude_known, label=label, node_type=node_type
         )
         return [_without(row, "query") for row in _plain(found)]
 

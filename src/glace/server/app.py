@@ -58,6 +58,7 @@ def make_app(
     positions: Positions | None = None,
     hosts: list[str] | None = None,
     clusters: Categories | None = None,
+    numbers: page.Numbers | None = None,
 ) -> FastAPI:
     """The application; with positions of the nodes it also serves the explorer page."""
     app = FastAPI(
@@ -70,7 +71,7 @@ def make_app(
     _add_questions(app, answers)
     _add_description(app, answers, with_page=positions is not None)
     if positions is not None:
-        _add_page(app, answers, positions, clusters)
+        _add_page(app, page.map_values(answers, positions, clusters, numbers))
     _add_refusals(app)
     app.add_middleware(Limits)
     # DNS rebinding: a web page must not reach this server under a name of its own.
@@ -107,9 +108,7 @@ def _add_description(app: FastAPI, answers: Answers, with_page: bool) -> None:
         app.get(path, response_class=HTMLResponse, include_in_schema=False)(described)
 
 
-def _add_page(app: FastAPI, answers: Answers, positions: Positions, clusters: Categories | None) -> None:
-    drawn = page.map_values(answers, positions, clusters)
-
+def _add_page(app: FastAPI, drawn: Answer) -> None:
     @app.get("/api/map")
     def whole_map() -> Answer:
         return drawn

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from glace.categories import Categories
 from glace.errors import GlaceError, InputError
 from glace.fitted.model import FittedModel
 from glace.gaussian.embedding import Embedding
-from glace.queries.layout import LAYOUTS, layout, principal
+from glace.queries.layout import LAYOUTS, Progress, layout, principal
 from glace.storage.archive import read_arrays
 from glace.storage.files import replacing
 
@@ -22,12 +21,7 @@ Positions = npt.NDArray[np.float32]
 
 
 def map_of(
-    embedding: Embedding,
-    model: Path,
-    kind: str = "tsne",
-    *,
-    n_jobs: int = 1,
-    progress: Callable[[float], None] | None = None,
+    embedding: Embedding, model: Path, kind: str = "tsne", *, n_jobs: int = 1, progress: Progress | None = None
 ) -> Positions:
     """(n, 2) positions by t-SNE or PCA, from the cache if it fits the embedding; otherwise computed and cached."""
     if kind not in LAYOUTS:

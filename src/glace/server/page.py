@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -25,8 +26,12 @@ MOST_NODES = 20_000
 NEIGHBORS, LINKS = 8, 5
 TITLES = ("title", "name")
 """Columns of the node table that say what a node is called; without them the first column of texts does."""
+MOST_NUMBERS = 30
+"""Columns of numbers that can colour the map."""
 MOST_CATEGORIES, MOST_LETTERS = 200, 120
 """Distinct texts up to which a column can colour the map, and letters of a title that the page knows."""
+Numbers = Mapping[str, npt.NDArray[np.float32]]
+"""Columns of numbers (n,) by name, NaN where one is missing."""
 
 
 @cache
@@ -42,11 +47,14 @@ def linked() -> str:
     return part("index.html").replace("<!-- style -->", links).replace("<!-- scripts -->", scripts)
 
 
-def map_values(answers: Answers, positions: Positions, clusters: Categories | None = None) -> Answer:
+def map_values(
+    answers: Answers, positions: Positions, clusters: Categories | None = None, numbers: Numbers | None = None
+) -> Answer:
     """The values of the map; arrays of numbers as base64 of their bytes."""
     embedding, graph = answers.embedding, answers.graph
     labels, types = (None, None) if graph is None else (graph.labels, graph.node_types)
     titles, columns = _node_columns(graph)
+    columns += [{"name": name, "values": _packed(each)} for name, each in [*(numbers or {}).items()][:MOST_NUMBERS]]
     values = {
         **answers.facts(),
         "ids": [str(each) for each in embedding.ids],
@@ -101,11 +109,17 @@ def check_size(nodes: int) -> None:
         )
 
 
-def export(answers: Answers, positions: Positions, path: Path, clusters: Categories | None = None) -> None:
+def export(
+    answers: Answers,
+    positions: Positions,
+    path: Path,
+    clusters: Categories | None = None,
+    numbers: Numbers | None = None,
+) -> None:
     """Write the page with the map of these positions and all answers into one file."""
     check_size(len(answers.embedding))
     # Inside a script element, text must not look like the end of it or the start of another.
-    values = map_values(answers, positions, clusters) | _all_answers(answers)
+    values = map_values(answers, positions, clusters, numbers) | _all_answers(answers)
     data = json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")
     scripts = f'<script id="data" type="application/json">{data}</script>\n'
     scripts += "".join(f"<script>{part(name)}</script>\n" for name in ("map.js", "explore.js"))

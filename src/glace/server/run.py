@@ -15,6 +15,7 @@ from glace.errors import InputError
 from glace.fitted.model import FittedModel, load
 from glace.server.answers import Answers
 from glace.server.map import Positions
+from glace.server.page import Numbers
 
 FINISH_SECONDS = 10
 """Time for running requests to finish when the server stops."""
@@ -39,6 +40,7 @@ def serve(
     workers: int = 1,
     positions: Positions | None = None,
     clusters: Categories | None = None,
+    numbers: Numbers | None = None,
     title: str = "glace",
     started: Callable[[], object] | None = None,
 ) -> None:
@@ -51,7 +53,7 @@ def serve(
     if workers == 1:
         from glace.server.app import make_app
 
-        config = uvicorn.Config(make_app(Answers(model, title), positions, hosts, clusters), **options)
+        config = uvicorn.Config(make_app(Answers(model, title), positions, hosts, clusters, numbers), **options)
         with _stopped_quietly():
             uvicorn.Server(config).run(sockets=[opened])
         return

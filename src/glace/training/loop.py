@@ -431,6 +431,7 @@ class Trainer:
         assert self.history.loss is not None, "a step comes first"
         return Progress(
             step=self.history.step,
+            steps=self.total_steps,
             done=1.0 if self._is_over() else self.done(),
             loss=self.history.loss,
             learning_rate=self._learning_rate(),

@@ -116,6 +116,7 @@ class Atlas {
       ...data.columns.map((column) => [`column ${column.name}`, column.names, column.codes]),
     ];
     for (const [kind, names, codes] of offered) if (codes) this.categories[kind] = { names, codes: unpack(codes) };
+    for (const { name, values } of data.columns) if (values) this.numbers[`column ${name}`] = unpack(values);
     this.view = new MapView($("map"), unpack(data.x), unpack(data.y), (place) => this.named(place),
       (place) => chosen(data.ids[place]));
   }
@@ -156,18 +157,20 @@ class Atlas {
     const values = this.numbers[kind], count = this.data.ids.length;
     if (!values) return [{ name: "nodes", colour: cssValue("--distance"), places: Array.from({ length: count }, (_, at) => at) }];
     // A few nodes with very many edges would leave one colour for all others: the scale is that of ranks' tenths.
-    const sorted = Float32Array.from(values).sort(), steps = VIRIDIS.length;
-    const ends = VIRIDIS.map((_, step) => sorted[Math.min(count - 1, Math.floor(count * (step + 1) / steps))]);
+    const sorted = values.filter((value) => !Number.isNaN(value)).sort(), steps = VIRIDIS.length, known = sorted.length;
+    const ends = VIRIDIS.map((_, step) => sorted[Math.min(known - 1, Math.floor(known * (step + 1) / steps))]);
     const groups = VIRIDIS.map((colour, step) => ({ colour, places: [], low: step ? ends[step - 1] : sorted[0], high: ends[step] }));
+    const missing = { name: `no ${kind.replace("column ", "")}`, colour: cssValue("--other"), places: [] };
     for (let place = 0; place < count; place++) {
+      if (Number.isNaN(values[place])) { missing.places.push(place); continue; }
       let step = ends.findIndex((end) => values[place] <= end);
       if (step < 0) step = steps - 1;
       groups[step].places.push(place);
     }
-    return groups.filter((group) => group.places.length);
+    return [...groups, missing].filter((group) => group.places.length);
   }
   legend(kind, groups) {
-    const number = (value) => (kind === "certainty" ? value.toFixed(2) : String(Math.round(value)));
+    const number = (value) => (kind === "certainty" ? value.toFixed(2) : rounded(value));
     $("legend").hidden = kind === "plain";
     $("legend-title").textContent = this.data.colours[kind] || kind.replace("column ", "");
     $("entries").replaceChildren(...groups.map((group) => {
@@ -178,6 +181,12 @@ class Atlas {
       return item;
     }));
   }
+  numbersOf(place) {
+    /* The numbers of a node in the columns of its table, as name and text. */
+    return this.data.columns.filter(({ values }) => values)
+      .map(({ name }) => [name, this.numbers[`column ${name}`][place]])
+      .filter(([, value]) => !Number.isNaN(value)).map(([name, value]) => [name, rounded(value)]);
+  }
   show(id, joined, near) {
     const placesOf = (ids) => ids.map((other) => this.places.get(other));
     this.view.show(id === null ? null : this.places.get(id), placesOf(joined), placesOf(near));
@@ -186,6 +195,7 @@ class Atlas {
 }
 
 const figure = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2));
+const rounded = (value) => String(Number.isInteger(value) ? value : Number(value.toPrecision(3)));
 const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)} %`;
 const chance = (value) => percent(value, value > .9 || value < .1 ? value < .001 ? 3 : 1 : 0);
 
@@ -386,7 +396,8 @@ class Explorer {
     $("id-line").textContent = title ? node.id : "";
     const group = cluster && cluster.codes[place] >= 0 ? cluster.names[cluster.codes[place]] : undefined;
     const facts = { type: node.type, label: node.label, edges: node.edges, cluster: group };
-    $("node").replaceChildren(...Object.entries(facts).filter(([, value]) => value !== undefined && value !== null)
+    const known = Object.entries(facts).filter(([, value]) => value !== undefined && value !== null);
+    $("node").replaceChildren(...[...known, ...this.atlas.numbersOf(place)]
       .flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
     showMeter(node);
     listNodes($("neighbors"), neighbors, (id) => this.go(id, true), titleOf, true);
