@@ -35,6 +35,7 @@ write_csv("new.csv", "movieId,title,genres", new)
 
 glace(
     "fit --edges user:movie=ratings.csv --source-column userId --target-column movieId --weight-column rating "
+    "--weights preference "
     "--attributes movie=movies.csv --id-column movie=movieId --purpose nodes -o movies.glace"
 )
 glace("links movies.glace user:1 -k 5 --show title --show genres")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from glace.cli.arguments import GraphSource, Json, MethodOptions, ModelOutput, Quiet, TrainingOptions, named_options
+from glace.cli.quick import seconds_since_start
 from glace.cli.screen import (
     Screen,
     check_outputs,
@@ -226,13 +227,16 @@ def why_ended(model: "FittedModel") -> str:
 
 
 def _estimate(config: Config, method: str, graph: "Graph", screen: Screen, json: Path | None) -> None:
-    from glace.training.duration import estimate_seconds
+    from glace.training.duration import TOTAL, estimate_seconds
     from glace.training.estimate import estimate
 
     sizes = estimate(graph, config, method)
     screen.facts({name: in_bytes(size) for name, size in sizes.items()})
-    with screen.progress("measuring some steps") as report:
+    loading = seconds_since_start()
+    with screen.progress("measuring parts of a fit") as report:
         report(None)
         seconds = estimate_seconds(graph, config, method)
+    if loading is not None:
+        seconds = {"libraries and graph": loading, **seconds, TOTAL: seconds[TOTAL] + loading}
     screen.facts({name: in_time(each) for name, each in seconds.items()})
     write_record(json, "estimate", {"bytes": sizes, "seconds": seconds}, options=config.to_dict())

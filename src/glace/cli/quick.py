@@ -1,6 +1,7 @@
 """Keeps what a question does not need out of its process: a second of imports is longer than most answers take."""
 
 import sys
+import time
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
@@ -9,12 +10,18 @@ from glace.storage.files import existing
 EMBEDDINGS = (".parquet", ".arrow", ".npz")
 enabled = False
 """Whether this process runs one command and ends; the command line sets it."""
+STARTED = time.perf_counter()
 
 
 class _WithoutPandas(MetaPathFinder):
     def find_spec(self, fullname: str, *_: object) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError("not needed", name=fullname)
+
+
+def seconds_since_start() -> float | None:
+    """How long this process has been running, or nearly; None if it runs other things than one command."""
+    return time.perf_counter() - STARTED if enabled else None
 
 
 def check_model(path: Path | str) -> None:

@@ -271,7 +271,8 @@ def in_words(options: Mapping[str, object]) -> str:
 
 def _figures(progress: "Progress") -> str:
     auc = "" if progress.validation_auc is None else f"  AUC {progress.validation_auc:.4f}"
-    return f"step {progress.step:,} of {progress.steps:,}{auc}"
+    total = f" of {progress.steps:,.0f}" if math.isfinite(progress.steps) else ""
+    return f"step {progress.step:,}{total}{auc}"
 
 
 def _as_text(columns: Sequence[str], rows: Sequence[Sequence[object]], form: str) -> str:

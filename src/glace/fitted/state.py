@@ -37,11 +37,11 @@ EachBlock = Callable[[Callable[[slice], Arrays], Iterable[slice]], Iterable[Arra
 class Progress:
     """The state of a run after a step; `done` is the completed fraction of the whole work, 0 to 1.
 
-    A step is counted within its stage, of `steps`.
+    A step is counted within its stage, of `steps`, which is infinite if only the time is limited.
     """
 
     step: int
-    steps: int
+    steps: float
     done: float
     loss: float
     learning_rate: float

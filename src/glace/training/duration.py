@@ -1,7 +1,7 @@
 """Estimates how long training takes, by measuring parts of it on the machine at hand.
 
 Every stage is measured with the code that runs it: some steps of training and of each trial, the embedding of some
-nodes, the link model of some held-out edges. docs/concepts.md compares estimates with what fits took.
+nodes, the link model of some held-out edges. docs/parameters.md compares estimates with what fits took.
 """
 
 import time
@@ -32,6 +32,8 @@ from glace.training.train import (
     visible_graph,
 )
 
+TOTAL = "time, about"
+"""The name of the sum."""
 FIRST_STEPS = 10
 """The first steps load kernels, and say how many more are worth measuring."""
 STEPS, SECONDS = (20, 100), 3.0
@@ -82,7 +84,7 @@ def estimate_seconds(
             "training, at most": _training(task, settled, measured),
             "link model and the rest": _after_training(task, ordered, measured.trainer, chosen),
         }
-    return {**parts, "time, about": sum(parts.values())}
+    return {**parts, TOTAL: sum(parts.values())}
 
 
 class _Steps:

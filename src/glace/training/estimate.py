@@ -21,8 +21,8 @@ from glace.queries.pair_features import WALK_K
 from glace.training.loop import MAX_VALIDATION_PAIRS
 from glace.training.train import initial_options
 
-LIBRARIES = 590_000_000
-"""Resident memory of Python with torch, scikit-learn and compiled kernels, without data; measured."""
+LIBRARIES = 560_000_000
+"""Resident memory of Python with torch, scikit-learn, table readers and compiled kernels, without data; measured."""
 HOLDING_OUT = 150
 """Bytes per edge while edges of a graph in memory are held out: pairs, their order, the new matrix; measured."""
 A_BLOCK = 24
@@ -31,7 +31,13 @@ ENTRY = 12
 """Bytes of an entry of a sparse row: its column and its value."""
 
 A_CANDIDATE = 130
-"""Bytes per candidate in the sample that the link model is fitted to: its features, and the arrays they come from."""
+"""Bytes per candidate while the sample of the link model is drawn: features, and the arrays they come from."""
+CANDIDATES = 110
+"""Candidates of a node, of which there may be `3 * WALK_K`; measured: 52 on Cora-ML, 100 to 150 on small graphs."""
+FEATURES = {False: 8, True: 10}
+"""Features of a candidate by whether edges have a direction."""
+COPIES = 4
+"""Copies of the features, their squares and products, while a regression is fitted to them; measured."""
 FACTORS = 8
 """Size of the factors of all dissimilarities, relative to the Gaussians: of sources and targets, with the validation
 edges and without them."""
@@ -101,9 +107,13 @@ def estimate(
 
 
 def _sample_of_links(graph: Graph, config: Config) -> float:
-    """Bytes of the candidates that the link model is fitted to."""
+    """Bytes of the candidates that the link model is fitted to, while they are drawn or while it is fitted."""
     held_out = min(config.training.validation_fraction * graph.num_edges, MAX_VALIDATION_PAIRS / 2)
-    return A_CANDIDATE * 3 * WALK_K * min(2 * held_out + SAMPLED_NODES, graph.num_nodes)
+    sources = min(2 * held_out + SAMPLED_NODES, graph.num_nodes)
+    features = FEATURES[graph.directed]
+    terms = features + features * (features + 1) // 2
+    fitted = min(SAMPLED_NODES, graph.num_nodes) * CANDIDATES * 8 * terms * COPIES
+    return max(A_CANDIDATE * 3 * WALK_K * sources, sources * CANDIDATES * 8 * features + fitted)
 
 
 class _GraphSizes:
