@@ -25,6 +25,8 @@ PIPED = "tsv"
 """The format of answers that another program reads, unless an option says otherwise."""
 SHOWN = 20
 """Rows of a long table that are printed."""
+RECENT = 3.0
+"""Seconds after a report for which the time left is known."""
 
 
 class Report(Protocol):
@@ -130,13 +132,14 @@ class Screen:
     def progress(self, what: str) -> Iterator[Report]:
         """Show a progress bar on a terminal while work runs; gives the function to report progress with."""
         bar = _bar(self.console)
-        task = bar.add_task(what, total=None, detail="")
+        task = bar.add_task(what, total=None, detail="", reported=bar.get_time())
 
         def report(share: float | None, detail: str = "", stage: str = what) -> None:
             if self.console.is_terminal and not self.quiet:
                 bar.start()  # not earlier: the work may turn out to be done already
             total = None if share is None else 1.0
-            bar.update(task, completed=share or 0.0, total=total, detail=detail, description=stage)
+            now = bar.get_time()
+            bar.update(task, completed=share or 0.0, total=total, description=stage, detail=detail, reported=now)
 
         try:
             yield report
@@ -152,7 +155,9 @@ def _bar(console: "Console") -> "RichProgress":
 
     class Times(ProgressColumn):
         def render(self, task: Task) -> Text:
-            left = task.time_remaining
+            # A stage that has not reported for a while may end at any time.
+            is_recent = task.get_time() - task.fields["reported"] < RECENT
+            left = task.time_remaining if is_recent else None
             return Text(_clock(task.elapsed or 0) + ("" if left is None else f", {_clock(left)} left"))
 
     stage, detail = TextColumn("{task.description}"), TextColumn("{task.fields[detail]}")
@@ -166,7 +171,7 @@ def _clock(seconds: float) -> str:
 
 
 def training_listener(report: Report) -> "Listener":
-    """A listener for training that shows its progress."""
+    """A listener for training that shows its progress, the steps being those of the stage."""
     from glace.training.train import TRAINING_END
 
     def show(progress: "Progress") -> None:
