@@ -108,17 +108,20 @@ class _Steps:
 
 
 def _steps(task: TrainingTask, config: Config, count: int) -> tuple[Trainer, float]:
-    """Take so many steps; return the run and the mean seconds of a step, without the first of them."""
+    """Take so many steps; return the run and the mean seconds of a step, without the first ones."""
     limits = {"max_steps": count, "max_epochs": None, "max_seconds": None, "validate_every": count}
-    trainer, times = task.trainer(config.replace(**limits)), list[float]()
+    trainer, noted = task.trainer(config.replace(**limits)), list[tuple[int, float]]()
 
-    def note(_: Progress) -> None:
-        times.append(time.perf_counter())
+    def note(progress: Progress) -> None:
+        noted.append((progress.step, time.perf_counter()))
 
+    began = time.perf_counter()
     for _ in trainer.validations(note):
         pass
-    # The last step is followed by a validation before it is noted.
-    return trainer, float(np.diff(times)[1:-1].mean())
+    # Several steps may be noted at once, the last ones after a validation.
+    noted = noted[:-1] if len(noted) > 2 else [(0, began), noted[-1]]
+    (first, start), (last, end) = noted[0], noted[-1]
+    return trainer, (end - start) / (last - first)
 
 
 def _trials(task: TrainingTask, config: Config) -> float:
