@@ -31,7 +31,7 @@ OPTIONS = {
     "graph2gauss": {"dim": 4, "hidden": 8, "batch_size": 64, "max_steps": 20},
 }
 ALWAYS = {
-    "kind", "task", "dataset", "method", "seed", "split", "hidden_share", "status", "reason", "seconds",
+    "kind", "task", "dataset", "method", "seed", "split", "hidden_share", "directed", "status", "reason", "seconds",
     "peak_rss_mb", "options", "provenance",
 }  # fmt: skip
 LEARNED = {"steps", "best_step", "choice"}
@@ -237,6 +237,20 @@ def test_every_method_has_the_same_split_and_no_test_edge(graph, monkeypatch):
     assert len(set(seen)) == 1
     values(graph, "link-prediction", "attributes", seed=1)
     assert len(set(seen)) == 2, "another seed, another split"
+
+
+def test_direction_is_judged_where_edges_have_one(monkeypatch):
+    graph = glace.datasets.planted(150, communities=3, degree=10, attributes=60, words=10, directed=True)
+    found = values(graph, "link-prediction", "glace")
+    split = split_edges(graph, glace.rng.Streams(0).numpy("split"))
+    edges = {tuple(pair) for pair in split.test.edges.tolist()}
+    assert found["directed"]
+    assert found["options"]["dissimilarity"] is None, "the default for directed graphs"
+    assert found["one_way_edges"] == len([pair for pair in edges if pair[::-1] not in edges])
+    assert 0 < found["auc_direction"] < 1
+    assert values(graph, "link-prediction", "attributes")["auc_direction"] == 0.5, "a dot product is symmetric"
+    both = graph.with_edges(np.concatenate([graph.edges(), graph.edges()[:, ::-1]]), np.ones(2 * graph.num_edges))
+    assert "auc_direction" not in values(both, "link-prediction", "attributes")
 
 
 def test_every_method_has_the_same_hidden_nodes(graph, monkeypatch):

@@ -17,6 +17,7 @@ SHOWN = (
     "ap_cosine",
     "auc_without_reversed",
     "ap_without_reversed",
+    "auc_direction",
     "silhouette",
     "hidden_edges",
 )
@@ -61,7 +62,7 @@ def evaluate(
     from glace.experiments.tasks import Evaluation, check, evaluate
     from glace.storage.files import write_text
 
-    wanted = Evaluation(task, source.name, method, seed, named_options(option), split, hidden_share)
+    wanted = Evaluation(task, source.name, method, seed, named_options(option), split, hidden_share, source.directed)
     check(wanted)
     check_outputs(json, inputs=[*source.files(), split])
     source.check_files()

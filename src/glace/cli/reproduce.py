@@ -20,7 +20,8 @@ def reproduce(
         list[str] | None,
         Argument(
             metavar="WHAT",
-            help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty, benchmark-ranking; or all, the default.",
+            help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty, benchmark-ranking, directed; or all, "
+            "the default.",
         ),
     ] = None,
     output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),

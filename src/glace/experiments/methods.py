@@ -9,10 +9,13 @@ import numpy as np
 from glace.config.config import method_named
 from glace.errors import InputError
 from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
+from glace.experiments.baselines.dvne import DVNE
 from glace.experiments.baselines.graph2gauss import Graph2Gauss
 from glace.experiments.baselines.graph_networks import VGAE, GraphSAGE
 from glace.experiments.baselines.method import Baseline, RawAttributes, refuse_unseen, with_unseen
 from glace.experiments.baselines.node2vec import DeepWalk, Node2Vec
+from glace.experiments.baselines.sdne import SDNE
+from glace.experiments.baselines.word2gauss import Word2Gauss
 from glace.experiments.evaluation.rankers import HEURISTICS
 from glace.fitted.state import Listener, Progress
 from glace.gaussian.dissimilarity import concatenated
@@ -29,7 +32,7 @@ Values = dict[str, object]
 Unseen = Matrix | NodeAttributes
 """Attributes of unseen nodes; the baselines take a matrix."""
 
-_BASELINES = (RawAttributes, DeepWalk, Node2Vec, VGAE, GraphSAGE, Graph2Gauss)
+_BASELINES = (RawAttributes, DeepWalk, Node2Vec, SDNE, VGAE, GraphSAGE, Graph2Gauss, DVNE, Word2Gauss)
 BASELINES: dict[str, type[Baseline]] = {each.name: each for each in _BASELINES}
 
 # The paper gives every method 128 numbers per node: a point of 128 dimensions, or a Gaussian of 64.
@@ -46,6 +49,9 @@ LEARNED: dict[str, tuple[type[GLACE], Options]] = {
     "glace-published-first": (PublishedGLACE, {"proximity": "first"}),
     "glace-published-second": (PublishedGLACE, {"proximity": "second"}),
     "glace": (GLACE, {}),
+    "glace-wasserstein2": (GLACE, {"dissimilarity": "wasserstein2"}),
+    "glace-symmetric-kl": (GLACE, {"dissimilarity": "symmetric_kl"}),
+    "glace-kl": (GLACE, {"dissimilarity": "kl"}),
 }
 METHODS = (*BASELINES, *LEARNED)
 GAUSSIAN = (

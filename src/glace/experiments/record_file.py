@@ -30,9 +30,9 @@ class Line(NamedTuple):
 
 
 def key_of(record: Mapping[str, object]) -> tuple[object, ...]:
-    """Return what identifies the run that a record is of: task, dataset, method, seed, hidden share and split."""
+    """Return what identifies a record's run: task, dataset, method, seed, hidden share, split and direction."""
     names = ("task", "dataset", "method", "seed", "hidden_share")
-    return (*(record.get(name) for name in names), record.get("split") or "random")
+    return (*(record.get(name) for name in names), record.get("split") or "random", bool(record.get("directed")))
 
 
 class RecordFile:

@@ -45,6 +45,8 @@ class Evaluation:
     """File with a given split, in place of a random one."""
     hidden_share: float | None = None
     """Fraction of nodes that induction hides, or of edges that benchmark-ranking hides."""
+    directed: bool = False
+    """Whether the edges of the graph keep their direction."""
 
     def record(self) -> Values:
         """Return the fields of a record that identify the evaluation."""
@@ -55,6 +57,7 @@ class Evaluation:
             "seed": self.seed,
             "split": self.split.name if self.split else "random",
             "hidden_share": self.hidden_share,
+            "directed": self.directed,
         }
 
     def key(self) -> tuple[object, ...]:
@@ -64,7 +67,8 @@ class Evaluation:
     def text(self) -> str:
         """Describe the evaluation in one line."""
         hidden = "" if self.hidden_share is None else f", {self.hidden_share:.0%} hidden"
-        return f"{self.task} {self.dataset} {self.method}{hidden}, seed {self.seed}"
+        directed = ", directed" * self.directed
+        return f"{self.task} {self.dataset} {self.method}{hidden}{directed}, seed {self.seed}"
 
 
 class TimedEmbed:
@@ -124,6 +128,7 @@ def evaluate(graph: Graph, wanted: Evaluation) -> Record:
     embed = TimedEmbed(method, Streams(wanted.seed))
     values = {
         **wanted.record(),
+        "directed": graph.directed,
         "status": "done",
         "reason": None,
         **TASKS[wanted.task](graph, embed, wanted),

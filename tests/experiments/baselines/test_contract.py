@@ -33,6 +33,9 @@ OPTIONS = {name: dict(SHORT) for name in LEARNED} | {
     "graphsage": NETWORKS
     | {"batch_size": 64, "negative_pool_size": 64, "first_hop_samples": 10, "second_hop_samples": 5},
     "graph2gauss": {"dim": 8, "hidden": 32, "batch_size": 128, "max_steps": 100, "validate_every": 25},
+    "sdne": NETWORKS | {"max_steps": 100},
+    "dvne": NETWORKS | {"max_steps": 100, "batch_size": 128},
+    "word2gauss": {"dim": 8, "max_steps": 60, "learning_rate": 0.05, "batch_size": 256},
 }
 for each in ("line", "line-first", "line-second"):  # nothing but edges to learn from
     OPTIONS[each] |= {"learning_rate": 0.05}

@@ -9,9 +9,10 @@ from scipy.sparse.csgraph import shortest_path
 
 import glace
 from glace.errors import InputError, TrainingDiverged
-from glace.experiments.baselines import graph2gauss
+from glace.experiments.baselines import encoders
 from glace.experiments.baselines import graph2gauss as hops
-from glace.experiments.baselines.graph2gauss import Graph2Gauss, HopBatch, HopSampler, RowEncoder, batch_loss
+from glace.experiments.baselines.encoders import RowEncoder
+from glace.experiments.baselines.graph2gauss import Graph2Gauss, HopBatch, HopSampler, batch_loss
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import hold_out
 from glace.metrics import LinkScores, link_scores
@@ -126,7 +127,7 @@ def test_the_best_weights_are_kept_and_training_stops_in_time(planted, monkeypat
         weights.append(encoder.embed(attributes, np.arange(400)).mean)
         return LinkScores(seen[-1], 0.5)
 
-    monkeypatch.setattr(graph2gauss, "validation_scores", scores)
+    monkeypatch.setattr(encoders, "validation_scores", scores)
     embedding = small(max_steps=50, validate_every=5, patience=2).embed(planted, Streams(0))
     assert len(seen) == 4
     np.testing.assert_array_equal(embedding.mean, weights[1])

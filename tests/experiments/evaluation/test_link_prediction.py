@@ -10,6 +10,7 @@ from glace.errors import InputError
 from glace.experiments.evaluation.link_prediction import (
     attribute_prediction,
     cosine_prediction,
+    direction_values,
     link_prediction,
     link_values,
 )
@@ -88,10 +89,27 @@ def test_values_for_the_record():
         "_without_reversed": link_prediction(points(mean), HeldOut(held_out.edges[3:], held_out.non_edges[:57])),
     }
     assert found.pop("reversed_edges") == reverse.sum()
+    assert (found.pop("auc_direction"), found.pop("one_way_edges")) == (0.5, 57), "a dot product has no direction"
     assert found.pop("validation_auc") == link_prediction(points(mean), split.validation).auc
     assert found == {
         f"{name}{suffix}": getattr(each, name) for suffix, each in oracle.items() for name in ("auc", "ap")
     }
+
+
+def test_direction_is_that_of_the_edges_without_a_reverse():
+    """KL(narrow || wide), of an edge from wide to narrow, is below KL(wide || narrow)."""
+    variance = np.array([[1.0], [9.0], [9.0], [1.0]], np.float32)
+    embedding = glace.Embedding(NodeIds.numbered(4), np.zeros((4, 1), np.float32), variance, "kl")
+    train = glace.from_arrays([[0, 3]], np.eye(4), directed=True)
+    to_narrow, both = np.array([[1, 0], [2, 3]]), np.array([[0, 2], [2, 0]])
+
+    def values(*edges):
+        held_out = HeldOut(np.concatenate(edges), np.concatenate(edges))
+        return direction_values(embedding, Split(train, held_out, held_out))
+
+    assert values(to_narrow, both) == {"auc_direction": 1.0, "one_way_edges": 2}
+    assert values(to_narrow[:, ::-1]) == {"auc_direction": 0.0, "one_way_edges": 2}
+    assert values(both) == {}
 
 
 def test_values_of_gaussians_on_a_split_of_our_own():

@@ -135,6 +135,15 @@ def test_the_gaussians_the_link_model_and_published_numbers_are_rows(text):
     assert row(text, fifth, "", "NCNC (published)")[2:] == ["", "", "89.7", "", "", "", "", ""]
 
 
+def test_directed_graphs_have_a_section_of_their_own(tmp_path):
+    one_way: dict[str, Any] = {"directed": True, "auc_direction": 0.8, "provenance": {"data": "of the directed graph"}}
+    text = drawn(tmp_path, [links("cora-ml", "glace"), links("cora-ml", "glace-kl", auc=0.97, **one_way)])
+    assert "GLACE, directed KL" not in text.split("## Directed link prediction")[0]
+    assert "Before you read" not in text, "the graphs of the two sections differ"
+    found = row(text, "## Directed link prediction (not in the paper)", "Cora-ML", "GLACE, directed KL")
+    assert found[2:5] == ["97.00", "97.00", "80.00"]
+
+
 def test_other_graphs_have_no_published_numbers(tmp_path):
     text = drawn(tmp_path, [benchmark("dblp", "glace"), benchmark("dblp", "glace", 1, 0.8, hits_at_100=None)])
     assert "published)" not in text

@@ -5,25 +5,21 @@ a step does not depend on the size of the graph.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from glace.experiments.baselines.method import MAX_VALIDATION_EDGES, Descent, scaled_attributes, with_unseen
-from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, concatenated, named
+from glace.experiments.baselines.encoders import RowEncoder, validator
+from glace.experiments.baselines.method import Descent, scaled_attributes, with_unseen
+from glace.gaussian.dissimilarity import named
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.kernels.compile import BoolArray, FloatArray, IntArray, compiled
-from glace.metrics import LinkScores, link_scores
-from glace.model.inputs import InputShape
-from glace.model.layers import GaussianHead, input_layer
-from glace.model.network import ENCODE_ROWS, using_threads
+from glace.model.network import using_threads
 from glace.options import option
 from glace.rng import Streams
 from glace.sampling.edges import check_negatives_exist
@@ -214,40 +210,15 @@ class Graph2Gauss(Descent):
         attributes = scaled_attributes(graph, unseen)
         encoder = RowEncoder(attributes, self.hidden, self.dim, streams.numpy("weights graph2gauss"))
         rest, held_out = self.hold_out(graph, validation, streams)
-        validate = None
-        if held_out is not None:
-            # At most so many of the edges, and of the non-edges.
-            generator, both = streams.numpy("validation sample"), (held_out.edges, held_out.non_edges)
-            pairs = HeldOut(*(generator.permutation(each)[:MAX_VALIDATION_EDGES] for each in both))
-            validate = partial(validation_scores, encoder, attributes, measure, pairs)
         sampler = HopSampler(rest, self.hops, self.batch_size, streams)
 
         def loss(step: int) -> Tensor:
             return batch_loss(encoder, attributes, sampler.batch(step).triplets(), self.scaled)
 
         with using_threads(1):
-            self.train(encoder, loss, validate)
+            self.train(encoder, loss, validator(encoder, attributes, measure, held_out, streams))
             gaussian = encoder.embed(attributes, np.arange(attributes.shape[0]))
         return Embedding(with_unseen(graph.ids, len(gaussian.mean)), gaussian.mean, gaussian.variance, measure.name)
-
-
-class RowEncoder(nn.Module):
-    """Attributes to Gaussians: one hidden layer with a ReLU, as in the authors' code."""
-
-    def __init__(self, attributes: Matrix, hidden: int, dim: int, generator: np.random.Generator) -> None:
-        super().__init__()
-        self.input = input_layer(InputShape(attributes.shape[1], sp.issparse(attributes)), hidden, generator)
-        self.head = GaussianHead(hidden, dim, generator)
-
-    def forward(self, attributes: Matrix, rows: NodeIndex) -> Gaussian:
-        """Return the Gaussians of the given rows, as tensors."""
-        return self.head.gaussian(self.head.raw(torch.relu(self.input(attributes, rows))))
-
-    def embed(self, attributes: Matrix, rows: NodeIndex) -> Gaussian:
-        """Return the Gaussians of the given rows, as arrays."""
-        with torch.no_grad():
-            blocks = [self(attributes, rows[at : at + ENCODE_ROWS]) for at in range(0, len(rows), ENCODE_ROWS)]
-        return concatenated([Gaussian(block.mean.numpy(), block.variance.numpy()) for block in blocks], axis=0)
 
 
 def batch_loss(encoder: RowEncoder, attributes: Matrix, triplets: Triplets, scaled: bool) -> Tensor:
@@ -260,11 +231,3 @@ def batch_loss(encoder: RowEncoder, attributes: Matrix, triplets: Triplets, scal
     weight = torch.from_numpy((triplets.weight if scaled else np.ones(len(loss))).astype(np.float32))
     total: Tensor = (loss * (weight / weight.sum().clip(1))).sum()
     return total
-
-
-def validation_scores(encoder: RowEncoder, attributes: Matrix, measure: Dissimilarity, held_out: HeldOut) -> LinkScores:
-    """Return how well the encoder ranks held-out edges above non-edges."""
-    nodes, places = np.unique(held_out.pairs(), return_inverse=True)
-    gaussians = encoder.embed(attributes, nodes)
-    first, second = (gaussians[side] for side in places.reshape(-1, 2).T)
-    return link_scores(-measure.direct(first, second), held_out.truth())

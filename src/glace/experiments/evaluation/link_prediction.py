@@ -51,11 +51,26 @@ def link_values(embedding: Embedding, split: Split) -> dict[str, object]:
         values |= {"brier": worth.brier, "calibration_error": worth.error, "reliability": worth.to_json()["bins"]}
     if embedding.variance is None:
         values |= _named(cosine_prediction(embedding, split.test), "_cosine")
+    values |= direction_values(embedding, split) if split.train.directed else {}
     reverse = reversed_in_training(split.train, split.test.edges)
     if reverse.any():
         values["reversed_edges"] = int(reverse.sum())
         values |= _named(link_prediction(embedding, split.test.without(reverse)), "_without_reversed")
     return values
+
+
+def direction_values(embedding: Embedding, split: Split) -> dict[str, object]:
+    """Return the AUC of directed test edges against their reverses, and the number of edges without a reverse edge.
+
+    Empty if all edges have one. Both directions of a pair are in the same part of a split.
+    """
+    edges, size = split.test.edges, split.train.num_nodes
+    one_way = ~np.isin(edges[:, 1] * size + edges[:, 0], edges[:, 0] * size + edges[:, 1])
+    one_way &= ~split.train.has_edges(edges[:, ::-1])  # a given split may separate them
+    if not one_way.any():
+        return {}
+    pairs = HeldOut(edges[one_way], edges[one_way][:, ::-1])
+    return {"auc_direction": link_prediction(embedding, pairs).auc, "one_way_edges": int(one_way.sum())}
 
 
 def link_model_values(fitted: FittedModel, held_out: HeldOut) -> dict[str, float]:

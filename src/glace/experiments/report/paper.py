@@ -18,9 +18,12 @@ _METHODS = {
     "line-first": "LINE 1st",
     "line-second": "LINE 2nd",
     "line": "LINE 1st+2nd",
+    "sdne": "SDNE",
     "vgae": "VGAE",
     "graphsage": "GraphSAGE",
     "graph2gauss": "Graph2Gauss",
+    "dvne": "DVNE",
+    "word2gauss": "word2gauss",
     "lace-first": "LACE 1st",
     "lace-second": "LACE 2nd",
     "lace": "LACE 1st+2nd",
@@ -28,6 +31,9 @@ _METHODS = {
     "glace-published-second": "GLACE as published 2nd",
     "glace-published": "GLACE as published 1st+2nd",
     "glace": "GLACE",
+    "glace-wasserstein2": "GLACE, Wasserstein distance",
+    "glace-symmetric-kl": "GLACE, symmetric KL",
+    "glace-kl": "GLACE, directed KL",
 }
 _DATASETS = {
     "cora-ml": "Cora-ML",

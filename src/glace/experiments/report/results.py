@@ -80,6 +80,8 @@ class Run(BaseModel):
     split: Annotated[Name, BeforeValidator(lambda given: given or "random")] = "random"
     """ "random", or the name of the file with the held-out edges."""
     hidden_share: UnitInterval | None = None
+    directed: bool = False
+    """Whether edges have a direction."""
     options: JsonObject | None = None
     choice: Selected | None = None
     provenance: Annotated[dict[str, Any], BeforeValidator(lambda given: given or {})] = {}
@@ -163,8 +165,9 @@ class BenchmarkRanking(Run):
     hits_at_100: UnitInterval | None
 
 
+LINKS = "link-prediction"
 _FINISHED: dict[str, type[Run]] = {
-    "link-prediction": LinkPrediction,
+    LINKS: LinkPrediction,
     "node-classification": NodeClassification,
     "induction": Induction,
     "convergence": Convergence,
@@ -191,8 +194,12 @@ class Results:
     notices: tuple[str, ...] = ()
 
     def of(self, task: str) -> list[Run]:
-        """Return the runs of one task."""
-        return [run for run in self.runs if run.task == task]
+        """Return the runs of one task, without link prediction on directed graphs."""
+        return [run for run in self.runs if run.task == task and not (run.directed and task == LINKS)]
+
+    def directed(self) -> list[Run]:
+        """Return the runs of link prediction on directed graphs."""
+        return [run for run in self.runs if run.task == LINKS and run.directed]
 
 
 @dataclass(frozen=True)
@@ -272,11 +279,13 @@ def _run(line: Line) -> Run:
 def _mixtures(runs: Iterable[Run]) -> list[str]:
     """Return a notice for each average over runs with different options, or on different graphs of one name."""
     notices = []
-    for (task, dataset, method), group in grouped(runs, lambda run: (run.task, run.dataset, run.method)).items():
+    for (task, dataset, method, _), group in grouped(
+        runs, lambda run: (run.task, run.dataset, run.method, run.directed)
+    ).items():
         different = _different_options(group)
         if different:
             notices.append(f"{method} on {dataset}, {task}: the runs differ in {', '.join(different)}.")
-    for dataset, group in grouped(runs, lambda run: run.dataset).items():
+    for (dataset, _), group in grouped(runs, lambda run: (run.dataset, run.directed)).items():
         # A run that was stopped early may have no fingerprint of its data.
         known = {json.dumps(run.provenance["data"], sort_keys=True) for run in group if run.provenance.get("data")}
         if len(known) > 1:

@@ -141,6 +141,11 @@ _COSINE = (
 _GIVEN = (
     "One split read from a file, so all seeds hold out the same edges and ± shows only the randomness of the methods."
 )
+_DIRECTED = (
+    "Edges and non-edges are ordered pairs; both directions of a pair are in the same part of the split. AUC and AP "
+    "compare with random ordered pairs. Direction is the AUC of edges against their reverses, where only one direction "
+    "exists: 50 for a symmetric measure, empty for a symmetric graph."
+)
 _INDUCTION = (
     "A share of the nodes was hidden from training together with all their edges. Their embeddings come from their "
     "attributes alone; the scores say how well their edges are ranked above non-edges."
@@ -165,6 +170,17 @@ def link_prediction(runs: Sequence[Run]) -> list[Block]:
     for (dataset, split), group in sorted(given.items()):
         blocks += _given_split(dataset, split, group)
     return blocks
+
+
+def directed(runs: Sequence[Run]) -> list[Block]:
+    """Return the scores on directed graphs, dataset by dataset."""
+    columns = {}
+    for dataset, group in by_dataset(runs).items():
+        methods = by_method(group)
+        rows = list(methods.values())
+        numbers = [*_ours(rows, "", ""), score_column("Direction", rows, "auc_direction"), *cost_columns(rows)]
+        columns[dataset_name(dataset)] = [methods_column(methods), *numbers]
+    return [_DIRECTED, stacked("Dataset", columns)]
 
 
 def induction(runs: Sequence[Run]) -> list[Block]:

@@ -51,6 +51,8 @@ def report_of(results: Results) -> list[Block]:
             runs, excluded = tables.without_unsupported(results.of(task))
             guide, *rest = section(runs)
             blocks += [Heading(title, 2), guide, *excluded, *rest]
+    if results.directed():
+        blocks += [Heading("Directed link prediction (not in the paper)", 2), *tables.directed(results.directed())]
     return list(_with_file_names([*blocks, *tables.cost(results), *tables.provenance(results)]))
 
 
