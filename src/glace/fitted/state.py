@@ -51,7 +51,7 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
-"""Called after each step. It must not change anything."""
+"""Called after every few steps. It must not change anything."""
 
 
 def part_of(listener: Listener | None, begin: float, end: float, stage: str) -> Listener | None:
