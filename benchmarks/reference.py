@@ -65,6 +65,7 @@ def main(
     edges: Annotated[list[int] | None, typer.Option(help="Edges drawn from the real graph.")] = None,
     dataset: Annotated[str, typer.Option(help="The real graph.")] = "cora-ml",
     ask: Annotated[list[str] | None, typer.Option(help="speed, learning; both by default.")] = None,
+    side: Annotated[list[str] | None, typer.Option(help="Who learns: yardstick, glace; both by default.")] = None,
     n_jobs: Threads = 1,
     rounds: Rounds = 5,
     data_dir: DataDir = None,
@@ -78,8 +79,8 @@ def main(
         compare_speed(report, acm_like(scale), ours, rounds)
     if "learning" in asked:
         where = {"scale": scale, "data_dir": data_dir and str(data_dir)}
-        compare_learning(report, "planted", planted_edges or [2048], ours, where)
-        compare_learning(report, dataset, edges or [16_384, 65_536, 262_144], ours, where)
+        for name, numbers in (("planted", planted_edges or [2048]), (dataset, edges or [16_384, 65_536, 262_144])):
+            compare_learning(report, name, numbers, ours, where, side or [*SIDES])
 
 
 def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None:
@@ -98,10 +99,12 @@ def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None
     report.table(f"Training on {graph}", ("side", "edges/s", "times"), rows)
 
 
-def compare_learning(report: Report, name: str, edges: list[int], ours: Ours, where: dict[str, Any]) -> None:
-    """Test AUC, seconds and peak memory of both after each of these numbers of edges."""
+def compare_learning(
+    report: Report, name: str, edges: list[int], ours: Ours, where: dict[str, Any], sides: list[str]
+) -> None:
+    """Test AUC, seconds and peak memory of each side after each of these numbers of edges."""
     rows = []
-    for side in in_turn(list(SIDES), 1, f"learning from {name}"):
+    for side in in_turn(sides, 1, f"learning from {name}"):
         found = in_child(
             "benchmarks.reference:learned", name=name, side=side, edges=sorted(edges), where=where, options=vars(ours)
         )
