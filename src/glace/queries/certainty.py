@@ -35,9 +35,9 @@ NEW = [ATTRIBUTES, DISTANCE]
 TYPICAL = np.array([-0.3, -0.1, 0.12, 0.2, -0.3])
 """Weights of standardized features, about the mean of those fitted freely to Cora-ML and DBLP."""
 LEAST = np.array([0.3, 0.05, 0.0, 0.0, 0.0])
-"""Least size of the weights. Fitted freely, edges and attributes count for little on some graphs, because other features
-follow from them. A node that loses half of its edges is then less certain in 75 % of all cases on DBLP, with these
-limits in 90 %, and with half of its attributes in 92 %; the ratio of the two halves is 0.31 and 0.29."""
+"""Least size of the weights. Fitted freely, edges and attributes count for little on some graphs, because other
+features follow from them. A node that loses half of its edges is then less certain in 75 % of all cases on DBLP, with
+these limits in 90 %, and without half of its attributes in 92 %; the ratio of the two halves is 0.31 and 0.29."""
 RIDGE = 100.0
 """Strength with which weights are drawn to the typical ones. On small graphs free weights (1) are no better: error of
 the more certain half over the less certain one on Cora-ML 0.33 against 0.29, on Citeseer 0.17 against 0.11."""
