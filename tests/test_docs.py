@@ -1,5 +1,6 @@
 """The documents say what is so: every option and default, no option that is not there, links, code that runs."""
 
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 import typer
 
 from glace.cli.main import app
-from glace.config.config import STAGES
+from glace.config.config import METHODS, STAGES
+from glace.estimators import ESTIMATORS
 from glace.options import described, limits_of
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +45,15 @@ def test_every_field_is_documented_with_its_default_limits_and_help(stage, each)
     limits = limits_of(stage)[each.name]
     row = f"| `{each.name}` | `{each.default}` | {described(limits)} | {limits.help}"
     assert row in sections(PARAMETERS, 3)[stage.__name__], f"docs/parameters.md lacks: {row}"
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "glace"])
+def test_every_other_method_is_documented_with_its_own_defaults(name):
+    row = f"| `{ESTIMATORS[name].__name__}`, `{name}` | "
+    (found,) = [line for line in PARAMETERS.splitlines() if line.startswith(row)]
+    defaults = METHODS[name].defaults.items()
+    shown = ", ".join(f"`{option}={json.dumps(value)}`" for option, value in defaults) or "none"
+    assert found.split(" | ")[2] == f"{shown} |"
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.__name__)

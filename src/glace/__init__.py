@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 _PUBLIC: dict[str, tuple[str, ...]] = {
     "glace.config.config": ("Identity", "Image", "MLP"),
     "glace.errors": ("DistributedError", "FormatError", "GlaceError", "InputError", "TrainingDiverged"),
-    "glace.estimators": ("GLACE", "LACE", "LINE", "PublishedGLACE"),
+    "glace.estimators": ("GLACE", "LACE", "LINE", "PublishedGLACE", "PublishedLACE"),
     "glace.features.layout": ("TableLayout",),
     "glace.fitted.batches": ("embed_batches",),
     "glace.fitted.model": ("FittedModel", "load", "load_embedding"),
@@ -49,7 +49,13 @@ if TYPE_CHECKING:
         InputError as InputError,
         TrainingDiverged as TrainingDiverged,
     )
-    from glace.estimators import GLACE as GLACE, LACE as LACE, LINE as LINE, PublishedGLACE as PublishedGLACE
+    from glace.estimators import (
+        GLACE as GLACE,
+        LACE as LACE,
+        LINE as LINE,
+        PublishedGLACE as PublishedGLACE,
+        PublishedLACE as PublishedLACE,
+    )
     from glace.features.layout import TableLayout as TableLayout
     from glace.fitted.batches import embed_batches as embed_batches
     from glace.fitted.model import FittedModel as FittedModel, load as load, load_embedding as load_embedding

@@ -513,7 +513,12 @@ class PublishedGLACE(GLACE):
 
 @_estimator("lace")
 class LACE(GLACE):
-    """The paper's LACE: a point instead of a Gaussian per node, compared by dot product."""
+    """GLACE with a point instead of a Gaussian per node, compared by dot product; all else is the same."""
+
+
+@_estimator("lace-published")
+class PublishedLACE(GLACE):
+    """The paper's LACE: points, with everything else as in `PublishedGLACE`."""
 
 
 @_estimator("line")
@@ -521,4 +526,4 @@ class LINE(LACE):
     """LINE: points learned from edges alone, without attributes."""
 
 
-ESTIMATORS: dict[str, type[GLACE]] = {each.method: each for each in (GLACE, PublishedGLACE, LACE, LINE)}
+ESTIMATORS: dict[str, type[GLACE]] = {each.method: each for each in (GLACE, PublishedGLACE, LACE, PublishedLACE, LINE)}

@@ -46,6 +46,24 @@ def command_line() -> str:
     return shlex.join(["glace" if program == "__main__.py" else program, *sys.argv[1:]])
 
 
+_PLACES = ("--data-dir",)
+_FILES = ("--split", "-o", "--output")
+
+
+def without_places(command: str) -> str:
+    """Return a command without the folders of this machine: no data folder, and of files and outputs only the name."""
+    kept: list[str] = []
+    arguments = iter(shlex.split(command))
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in (*_PLACES, *_FILES):
+            value = value if equals else next(arguments, "")
+            kept += [name, Path(value).name] if name in _FILES else []
+        else:
+            kept.append(argument)
+    return shlex.join(kept)
+
+
 def memory_mb(field: str) -> float | None:
     """Return a field of Linux's /proc/self/status in megabytes, or None on other systems.
 

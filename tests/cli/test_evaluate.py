@@ -153,7 +153,7 @@ def test_a_task_without_a_graph_and_a_graph_without_labels(refused):
 
 
 def test_what_does_not_fit_into_memory_has_its_own_exit_code(refused, graph):
-    command = ["link-prediction", "graph.npz", "--method", "attributes", "--option", "most_gigabytes=1e-9"]
+    command = ["visualization", "graph.npz", "--method", "attributes", "--option", "most_gigabytes=1e-9"]
     refused("evaluate", *command, match=r"raw attributes of 120 nodes are 0\.0 GB as points, more than", code=4)
 
 
@@ -211,7 +211,7 @@ def test_fit_tells_what_it_chose(glace, graph, monkeypatch):
     assert set(load("m").selection.options) == {"neighbor_features", "dropout", "offset"}
     monkeypatch.setattr("glace.training.train.FEWEST_EDGES", 5)
     assert "selected by trials" in glace("fit", "graph.npz", *small, "-o", "m.glace")
-    shown = glace("fit", "graph.npz", *small, "--method", "lace", "-o", "m.glace")
+    shown = glace("fit", "graph.npz", *small, "--method", "lace-published", "-o", "m.glace")
     assert "selected by trials" not in shown
     assert "options" not in shown
 

@@ -49,12 +49,15 @@ def test_from_data_to_report(glace, data, folder):
     ]  # fmt: skip
     shown = glace(*command)
     assert re.search(r"link-prediction cora-ml attributes, seed 0  AUC 0\.\d{4}  \(\d s\)", shown)
-    assert re.search(r"induction cora-ml attributes, 10% hidden, seed 0  AUC 0\.\d{4}", shown)
+    assert re.search(r"induction cora-ml attributes, 10% hidden, balanced, seed 0  AUC 0\.\d{4}", shown)
     results = folder / "results"
     records = [json.loads(line) for line in (results / "records.jsonl").read_text().splitlines()]
-    assert [(each["task"], each.get("hidden_share")) for each in records] == [
-        ("link-prediction", None), ("induction", 0.1), ("induction", 0.5)
+    assert [(each["task"], each.get("hidden_share"), each.get("protocol")) for each in records] == [
+        ("link-prediction", None, None), ("induction", 0.1, "balanced"), ("induction", 0.1, "graph2gauss"),
+        ("induction", 0.5, "balanced"), ("induction", 0.5, "graph2gauss"),
     ]  # fmt: skip
+    assert re.match(r"5 runs; the rest takes about \d+ min, by earlier runs of each kind on one core", shown)
+    assert str(data) not in (results / "report.md").read_text(encoding="utf-8"), "datasets, not places"
     assert {each["status"] for each in records} == {"done"}
     for name in ("report.html", "report.md"):
         assert re.search(rf"wrote results/{name} \(", shown)
@@ -62,6 +65,7 @@ def test_from_data_to_report(glace, data, folder):
     before = (results / "records.jsonl").read_bytes()
     again = glace(*command)
     assert "seed 0" not in again
+    assert "5 runs, 5 of them done; the rest takes about 0 min" in again
     assert "wrote results/report.html" in again
     assert (results / "records.jsonl").read_bytes() == before
 
@@ -84,9 +88,21 @@ def test_all_is_the_default_and_what_fails_is_said(glace, data, processes):
     half = len(tasks) // 2
     assert tasks[:half] == tasks[half:]
     assert "link-prediction cora-ml lace, seed 0  memory: too large" in shown
-    assert "induction cora-ml line, 10% hidden, seed 0  unsupported: line uses only edges" in shown
+    assert "induction cora-ml line, 10% hidden, balanced, seed 0  unsupported: line uses only edges" in shown
     glace("reproduce", "table-2", *common, "-o", "third", "-q")
-    assert {wanted[4] for wanted in processes.started[2 * half :]} == set(METHODS)
+    assert {wanted[4] for wanted in processes.started[2 * half :]} == set(METHODS) - {"glace-kl", "glace-symmetric-kl"}
+    assert "left out: authors-split, no file" in shown
+
+
+def test_the_time_is_told_before_anything_runs(glace, data, processes, folder):
+    (data / "cora_ml_split.npz").write_text("")
+    common = ["--methods", "attributes", "--data-dir", str(data), "-o", "results", "--estimate"]
+    shown = glace("reproduce", "table-2", "authors-split", "--datasets", "cora-ml", *common)
+    assert re.match(r"4 runs; the rest takes about \d+ min, by earlier runs", shown)
+    unknown = glace("reproduce", "table-2", "--datasets", "wordnet-nouns", *common)
+    assert "3 runs; the rest takes about 0 min, and 3 runs of unknown length" in unknown
+    assert processes.started == []
+    assert not (folder / "results").exists()
 
 
 def test_the_bundled_graph_is_always_at_hand(glace, processes):
@@ -97,7 +113,7 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["table-9"], "there is no experiment 'table-9'; choose from table-2, table-3, "),
+        (["table-9"], "there is no experiment 'table-9'; choose from table-2, authors-split, table-3, "),
         (["--methods", ", "], "--methods must be names, separated by commas, not ', '; leave it out for all"),
         (["--methods", "lace,gcn"], "there is no method 'gcn'; choose from attributes, "),
         (["--datasets", "karate"], "no dataset 'karate'; choose from wordnet-nouns, "),
@@ -106,6 +122,8 @@ def test_the_bundled_graph_is_always_at_hand(glace, processes):
         (["--limit", "nan"], "--limit must be a number of hours above 0, not nan"),
         (["--limit", "inf"], "--limit must be a number of hours above 0, not inf"),
         (["--parallel-runs", "0"], "'--parallel-runs' must be greater than or equal to 1, not '0'"),
+        (["authors-split"], "no file .*cora_ml_split.npz: the split of the edges"),
+        (["table-2", "--datasets", "cora-ml", "--split", "s.npz"], "no file s.npz: the split of the edges"),
         (["table-2", "--split", "s.npz"], "--split applies to one dataset; name it with --datasets"),
         (["--datasets", "dblp,cora-ml", "--split", "s.npz"], "--split applies to one dataset"),
     ],

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 import glace
 from glace.config.config import GAUSSIAN_DISSIMILARITIES
 from glace.errors import InputError
-from glace.estimators import LINE, PublishedGLACE
+from glace.estimators import LINE, PublishedGLACE, PublishedLACE
 from glace.experiments.evaluation.link_prediction import attribute_prediction, link_prediction
 from tests.conftest import small
 
@@ -28,6 +28,7 @@ METHODS = {
     "glace linear": (glace.GLACE, {"activation": "linear", "offset": 0.0}),
     "lace first": (glace.LACE, {"max_steps": 300}),
     "lace both": (glace.LACE, {"proximity": "both", "max_steps": 400}),
+    "lace published": (PublishedLACE, {"proximity": "first", "max_steps": 400}),
 }
 
 
@@ -62,7 +63,7 @@ def test_shapes_and_ids(model, planted):
     assert embedding.mean.dtype == np.float32
     assert embedding.ids == planted.ids
     assert (embedding.context is None) == (model.proximity == "first")
-    if isinstance(model, glace.LACE):
+    if isinstance(model, glace.LACE | PublishedLACE):
         assert embedding.variance is None
         assert embedding.dissimilarity == "dot"
     else:

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import math
 import os
 import signal
 import subprocess
@@ -56,37 +57,60 @@ REPRODUCED = set(TASKS) - {"ranking"}
 """Full ranking is not in the paper: `benchmarks.ranking` compares the methods by it."""
 
 
+PARTS = [part for parts in EXPERIMENTS.values() for part in parts]
+
+
 def test_every_experiment_is_made_of_known_things():
-    for experiment in EXPERIMENTS.values():
+    for experiment in PARTS:
         assert experiment.task in TASKS
         ranking = experiment.task == "benchmark-ranking"
         assert set(experiment.methods) <= {*METHODS, *(HEURISTICS if ranking else ())}
         assert set(experiment.datasets) <= set(dataset_names())
         assert experiment.seeds >= 1
-    assert {experiment.task for experiment in EXPERIMENTS.values()} == REPRODUCED
+    assert {experiment.task for experiment in PARTS} == REPRODUCED
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_has_a_run_for_each_of_what_it_is_made_of(name):
-    experiment, found = EXPERIMENTS[name], runs([name])
-    parts = (experiment.datasets, experiment.methods, experiment.hidden_shares, range(experiment.seeds))
-    count = 1
-    for part in parts:
-        count *= len(part)
+    found, count = runs([name]), 0
+    for each in EXPERIMENTS[name]:
+        varied = (each.datasets, each.methods, each.hidden_shares, each.protocols, range(each.seeds))
+        count += math.prod(map(len, varied))
     assert len(found) == len({run.key() for run in found}) == count
-    assert {run.task for run in found} == {experiment.task}
+    assert {run.task for run in found} == {each.task for each in EXPERIMENTS[name]}
 
 
 def test_table_2_is_every_method_on_every_graph():
     found = runs(["table-2"])
     assert {run.method for run in found} == set(METHODS) - {"glace-kl", "glace-symmetric-kl"}
-    assert len(found) == (len(METHODS) - 2) * len((*CITATIONS, *LARGER)) * 3
+    assert len(found) == (len(METHODS) - 3) * len((*CITATIONS, *LARGER)) * 3 + 3
+    assert {run.dataset for run in found if run.method == "glace-as-coded"} == {"dblp"}
     assert [run.seed for run in found] == sorted(run.seed for run in found), "seeds go last"
 
 
 def test_table_3_hides_two_shares():
-    assert {run.hidden_share for run in runs(["table-3"])} == {0.1, 0.5}
+    assert {(run.hidden_share, run.protocol) for run in runs(["table-3"])} == {
+        (share, protocol) for share in (0.1, 0.5) for protocol in ("balanced", "graph2gauss")
+    }
     assert {run.hidden_share for run in runs(["table-2"])} == {None}
+
+
+def test_points_and_gaussians_that_differ_in_nothing_else_are_on_every_graph():
+    found = {(run.dataset, run.method, run.seed) for run in runs(["table-2"])}
+    pairs = ("lace", "glace", "lace-published", "glace-published", "lace-published-first", "glace-published-first")
+    assert {(name, method, seed) for name in (*CITATIONS, *LARGER) for method in pairs for seed in range(3)} <= found
+
+
+def test_the_authors_split_is_a_file_of_the_data_folder(tmp_path):
+    found = runs(["authors-split"], data_dir=tmp_path)
+    assert {(run.dataset, run.split) for run in found} == {("cora-ml", tmp_path / "cora_ml_split.npz")}
+    assert {run.method for run in found} == set(METHODS) - {"glace-kl", "glace-symmetric-kl"}
+    assert runs(["authors-split"], ["dblp"], data_dir=tmp_path) == [], "it is one of Cora-ML"
+    assert {run.split for run in runs(["table-2"], data_dir=tmp_path)} == {None}
+
+
+def test_classes_and_convergence_have_three_seeds():
+    assert {run.seed for run in runs(["figure-1"])} == {run.seed for run in runs(["figure-2"])} == {0, 1, 2}
 
 
 def test_what_is_asked_for_takes_the_place_of_the_papers():
@@ -101,10 +125,10 @@ def test_what_is_asked_for_takes_the_place_of_the_papers():
 
 
 def test_each_experiment_has_its_own_number_of_seeds_and_each_run_is_once():
-    both = runs(["table-2", "figure-1"], ["dblp"], ["lace"])
+    both = runs(["table-2", "figure-3"], ["dblp"], ["lace"])
     seeds = [(run.task, run.seed) for run in both]
     assert seeds == [
-        ("link-prediction", 0), ("node-classification", 0), ("link-prediction", 1), ("link-prediction", 2)
+        ("link-prediction", 0), ("visualization", 0), ("link-prediction", 1), ("link-prediction", 2)
     ]  # fmt: skip
     assert runs(["table-2", "table-2"], ["dblp"], ["lace"]) == runs(["table-2"], ["dblp"], ["lace"])
     assert runs(["table-2"], ["dblp", "dblp"], ["lace"]) == runs(["table-2"], ["dblp"], ["lace"])
@@ -134,8 +158,9 @@ def test_runs_are_told_apart_by_all_that_makes_them():
         Evaluation("link-prediction", "dblp", "lace", split=SPLIT),
         Evaluation("link-prediction", "dblp", "lace", hidden_share=0.1),
         Evaluation("link-prediction", "dblp", "lace", directed=True),
+        Evaluation("link-prediction", "dblp", "lace", protocol="graph2gauss"),
     ]
-    assert len({run.key() for run in (plain, *others)}) == 8
+    assert len({run.key() for run in (plain, *others)}) == 9
 
 
 def test_a_record_has_the_key_of_its_run():
@@ -143,6 +168,10 @@ def test_a_record_has_the_key_of_its_run():
     record = {"task": "induction", "dataset": "dblp", "method": "glace", "seed": 2, "hidden_share": 0.5, "auc": 1}
     assert key_of(record) == run.key()
     assert run.text() == "induction dblp glace, 50% hidden, seed 2"
+    drawn = replace(run, protocol="graph2gauss")
+    assert drawn.text() == "induction dblp glace, 50% hidden, graph2gauss, seed 2"
+    assert drawn.key() == key_of(record | {"protocol": "graph2gauss"}) != run.key()
+    assert key_of(record | {"protocol": "balanced"}) == run.key(), "as the record of a run that left it open has it"
     given = Evaluation("link-prediction", "dblp", "glace", split=SPLIT)
     assert given.key() == key_of(
         {"task": "link-prediction", "dataset": "dblp", "method": "glace", "seed": 0, "split": "given.npz"}
@@ -246,6 +275,8 @@ class Processes:
         self.code, self.said, self.started = code, said, []
 
     def __call__(self, arguments, **options):
+        if "evaluate" not in arguments:
+            raise OSError("there is no git here")
         wanted = arguments[arguments.index("evaluate") :]
         self.started.append(wanted)
         code = self.code(wanted)
@@ -282,6 +313,8 @@ def test_every_run_is_made_and_received_of_in_order(tmp_path, pretend):
     for run, record in zip(RUNS, records, strict=True):
         again = f"glace evaluate link-prediction {run.dataset} --method {run.method} --seed {record['seed']}"
         assert record["provenance"]["command"] == again, "what makes that run again"
+        assert record["provenance"]["parallel_runs"] == 1
+        assert record["provenance"]["wall_seconds"] >= 0
         assert record == record_of(run, provenance=record["provenance"])
     assert len(processes.started) == 8
     assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == [RECORDS], "no scratch is left"
@@ -330,7 +363,7 @@ def test_what_becomes_of_a_run_that_gives_nothing(tmp_path, pretend, code, said,
     named = ("kind", "task", "dataset", "method", "seed", "split", "hidden_share")
     wanted = ("evaluation", "link-prediction", "cora-ml", "attributes", 0, "random", None)
     assert tuple(record[name] for name in named) == wanted
-    assert {"command", "versions", "machine", "time"} <= set(record["provenance"])
+    assert {"command", "versions", "machine", "time", "code"} <= set(record["provenance"])
     processes = pretend()
     performed(tmp_path, RUNS[:1])
     assert len(processes.started) == (status == "failed")
@@ -349,7 +382,9 @@ def test_what_a_method_cannot_do_is_noted_without_a_process(tmp_path, pretend):
 
 def test_several_at_a_time_make_the_same_records(tmp_path, pretend):
     pretend()
-    received, records = performed(tmp_path, parallel_runs=3)
+    received, records = performed(tmp_path, parallel_runs=3, data_dir=Path("/a/place/of/this/machine"))
+    assert {record["provenance"]["parallel_runs"] for record in records} == {3}
+    assert "/a/place" not in json.dumps(records)
     assert sorted(done for _, _, done in received) == list(range(1, 9))
     assert {key_of(record) for record in records} == {run.key() for run in RUNS}
     assert len(records) == 8
@@ -377,6 +412,8 @@ def test_the_command_of_a_run_says_all_that_makes_it():
         "evaluate", "induction", "dblp", "--method", "glace", "--seed", "3", "--hidden-share", "0.5",
         "--data-dir", "data",
     ]  # fmt: skip
+    drawn = replace(wanted, protocol="graph2gauss")
+    assert command(drawn, place)[-4:] == ["--protocol", "graph2gauss", "--data-dir", "data"]
     wanted = Evaluation("link-prediction", "dblp", "lace", split=Path("some/split.npz"))
     assert command(wanted, GridOptions(Path("out"), None, 60.0))[-2:] == ["--split", "some/split.npz"]
 

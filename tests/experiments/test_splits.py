@@ -1,5 +1,7 @@
 """Splits of experiments: edges, splits from files, and hidden nodes."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -165,6 +167,48 @@ def test_hidden_nodes_are_out_of_sight(seed, directed, share):
     assert (found.test.pairs().max(axis=1) >= 30 - hidden).all()
     assert not graph.has_edges(apart).any()
     assert len(np.unique(apart, axis=0)) == len(apart) == len(judged)
+
+
+@given(st.integers(0, 1000), st.booleans(), st.floats(0.1, 0.5))
+def test_pairs_are_drawn_as_in_graph2gauss(seed, directed, share):
+    graph = glace.datasets.planted(
+        80, communities=4, degree=4, attributes=20, words=5, random_state=seed, directed=directed
+    )
+    found = hide_nodes(graph, share, np.random.default_rng(seed), "graph2gauss")
+    drawn = set(hide_nodes(graph, share, np.random.default_rng(seed)).order[80 - round(share * 80) :].tolist())
+    visible = found.visible.num_nodes
+    hidden = set(found.order[visible:].tolist())
+    assert drawn <= hidden
+    assert (np.asarray(found.visible.neighborhoods().sum(axis=1)) > 0).all(), "who has no edges left is hidden too"
+    edges = graph.edges()
+    touched = np.isin(edges, sorted(hidden)).any(axis=1)
+    assert as_set(found.order[found.test.edges]) == as_set(edges[touched])
+    pairs = found.order[found.test.non_edges]
+    assert not graph.has_edges(pairs).any()
+    assert not graph.has_edges(pairs[:, ::-1]).any()
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    degrees = np.bincount(edges.ravel(), minlength=80)
+    assert dict(Counter(pairs[:, 0].tolist())) == {
+        node: degrees[node] * (2 if node in drawn else 1) for node in hidden if degrees[node]
+    }, "each drawn node has its pairs twice"
+    once = pairs[: len(pairs) // 2]
+    assert len(np.unique(found.test.edges, axis=0)) == len(found.test.edges)
+    assert len(once)
+
+
+def test_the_pairs_of_a_hub_are_all_there_are():
+    """A node that is joined to all others but one has one non-neighbour, whatever its degree."""
+    star = glace.from_arrays([(0, other) for other in range(1, 9)] + [(8, 9), (7, 9)], np.eye(10))
+    found = hide_nodes(star, 0.1, np.random.default_rng(3), "graph2gauss")
+    pairs = found.order[found.test.non_edges]
+    assert not star.has_edges(pairs).any()
+    assert Counter(pairs[:, 0].tolist())[0] in (0, 2)
+
+
+def test_the_protocol_of_graph2gauss_knows_one_node_type():
+    graph = glace.datasets.load("wordnet-kinds")
+    with pytest.raises(InputError, match="the protocol graph2gauss supports one node type, but the graph has several"):
+        hide_nodes(graph, 0.1, np.random.default_rng(0), "graph2gauss")
 
 
 def test_nodes_cannot_be_hidden_without_attributes_or_edges():

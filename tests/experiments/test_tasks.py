@@ -11,13 +11,15 @@ import pytest
 import glace
 from glace.errors import InputError
 from glace.experiments import tasks
+from glace.experiments.baselines.method import RawAttributes
+from glace.experiments.code_state import code_hashes
 from glace.experiments.evaluation import benchmark_ranking as benchmark
 from glace.experiments.evaluation.benchmark_ranking import BenchmarkRanking, benchmark_split
 from glace.experiments.evaluation.classes import node_classification
 from glace.experiments.evaluation.link_prediction import link_model_values
 from glace.experiments.evaluation.rankers import HEURISTICS, link_model_scores
 from glace.experiments.evaluation.ranking import FullRanking, full_ranking, hidden_tenth
-from glace.experiments.methods import GAUSSIAN, METHODS
+from glace.experiments.methods import GAUSSIAN, METHODS, Learned, make
 from glace.experiments.splits import split_edges
 from glace.experiments.tasks import TASKS, Evaluation, check, evaluate, unsupported
 from glace.model.network import using_threads
@@ -31,10 +33,10 @@ OPTIONS = {
     "graph2gauss": {"dim": 4, "hidden": 8, "batch_size": 64, "max_steps": 20},
 }
 ALWAYS = {
-    "kind", "task", "dataset", "method", "seed", "split", "hidden_share", "directed", "status", "reason", "seconds",
-    "peak_rss_mb", "options", "provenance",
+    "kind", "task", "dataset", "method", "seed", "split", "hidden_share", "directed", "protocol", "status", "reason",
+    "seconds", "peak_rss_mb", "options", "provenance",
 }  # fmt: skip
-LEARNED = {"steps", "best_step", "choice"}
+LEARNED = {"steps", "best_step", "choice", "budget"}
 OF_GLACE = {
     "link-prediction": {"auc_link_model", "ap_link_model"},
     "ranking": {f"{name}_link_model" for name in FullRanking._fields},
@@ -45,9 +47,9 @@ OF_LEARNED = {
     "uncertainty": {"without_least_certain", "without_least_certain_answers", "error_of_halves"},
 }
 BY_TASK = {
-    "link-prediction": {"split", "auc", "ap", "validation_auc"},
-    "node-classification": {"micro_f1", "macro_f1", "micro_f1_trials", "macro_f1_trials"},
-    "induction": {"hidden_share", "auc", "ap", "pairs"},
+    "link-prediction": {"split", "auc", "ap", "validation_auc", "auc_without_context", "ap_without_context"},
+    "node-classification": {"features", "micro_f1", "macro_f1", "micro_f1_trials", "macro_f1_trials"},
+    "induction": {"hidden_share", "auc", "ap", "auc_without_context", "ap_without_context", "pairs", "edge_share"},
     "convergence": {"curve", "split"},
     "ranking": {"hidden_edges", *FullRanking._fields},
     "benchmark-ranking": {"hidden_edges", "hidden_share", *BenchmarkRanking._fields},
@@ -108,6 +110,7 @@ def test_a_record_has_the_fields_of_its_task(graph, task, method):
     assert (found["status"], found["reason"]) == ("done", None)
     assert found["seconds"] >= 0
     assert found["provenance"]["data"] == graph.fingerprint()
+    assert found["provenance"]["code"] == code_hashes()
     if "auc" in found:
         assert 0.5 < found["auc"] <= 1
         assert 0.5 < found["ap"] <= 1
@@ -222,21 +225,23 @@ def test_link_prediction_judges_the_gaussians_and_the_link_model(larger, monkeyp
 
 def test_every_method_has_the_same_split_and_no_test_edge(graph, monkeypatch):
     seen = []
-    embed = tasks.TimedEmbed.__call__
+    for name in ("__call__", "points"):
+        whole = getattr(tasks.TimedEmbed, name)
 
-    def heard(self, train, unseen=None, validation=None):
-        seen.append((train.fingerprint(), validation.fingerprint()))
-        return embed(self, train, unseen, validation)
+        def heard(self, train, unseen=None, validation=None, whole=whole):
+            seen.append((self.method.name, train.fingerprint(), validation.fingerprint()))
+            return whole(self, train, unseen, validation)
 
-    monkeypatch.setattr(tasks.TimedEmbed, "__call__", heard)
+        monkeypatch.setattr(tasks.TimedEmbed, name, heard)
     for method in OPTIONS:
         values(graph, "link-prediction", method)
     values(graph, "convergence", "lace")
     values(graph, "uncertainty", "glace")
-    assert len(seen) == len(OPTIONS) + 2
-    assert len(set(seen)) == 1
+    assert {method for method, *_ in seen} == set(OPTIONS)
+    assert len({given[1:] for given in seen}) == 1
+    before = set(seen)
     values(graph, "link-prediction", "attributes", seed=1)
-    assert len(set(seen)) == 2, "another seed, another split"
+    assert len(set(seen) - before) == 1, "another seed, another split"
 
 
 def test_direction_is_judged_where_edges_have_one(monkeypatch):
@@ -266,6 +271,81 @@ def test_every_method_has_the_same_hidden_nodes(graph, monkeypatch):
     assert len(set(seen)) == 1
     assert {(each["hidden_share"], each["pairs"]) for each in found} == {(0.5, found[0]["pairs"])}
     assert values(graph, "induction", "attributes")["hidden_share"] == 0.1
+
+
+def test_induction_can_draw_its_pairs_as_graph2gauss_does(graph):
+    ours, theirs = (
+        values(graph, "induction", "attributes", hidden_share=0.3, protocol=protocol)
+        for protocol in (None, "graph2gauss")
+    )
+    assert (ours["protocol"], theirs["protocol"]) == ("balanced", "graph2gauss")
+    assert ours["edge_share"] == 0.5
+    assert 0.25 < theirs["edge_share"] < 1 / 3
+    assert theirs["ap"] < ours["ap"] - 0.05, "more non-edges can only cost precision"
+
+
+def test_second_order_has_two_scores_and_other_methods_one(graph):
+    first, second = (
+        values(graph, "link-prediction", "lace", options=TINY | SETTLED | {"proximity": each})
+        for each in ("first", "second")
+    )
+    assert (first["auc_without_context"], first["ap_without_context"]) == (first["auc"], first["ap"])
+    assert second["auc_without_context"] != second["auc"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_classifier_sees_as_many_numbers_of_every_learned_method(name):
+    method = check(Evaluation("node-classification", "dblp", name))
+    if not isinstance(method, Learned):
+        return
+    config = method.estimator(**method.options).config()
+    parts = (2 if config.model.proximity == "both" else 1) * (2 if name in GAUSSIAN else 1)
+    assert config.model.dim * parts == 128
+    given = check(Evaluation("node-classification", "dblp", name, options={"dim": 8}))
+    assert isinstance(given, Learned)
+    assert given.options["dim"] == 8
+
+
+@pytest.mark.parametrize("method", ["lace", "glace"])
+def test_the_numbers_that_a_classifier_sees_are_recorded(graph, method):
+    options = TINY | SETTLED | {"proximity": "both"}
+    assert values(graph, "node-classification", method, options=options)["features"] == (8 if method == "lace" else 16)
+
+
+@pytest.mark.parametrize("ending", ["", "-first", "-second"])
+def test_points_and_gaussians_as_published_differ_in_the_variance_only(ending):
+    differ_in_points_alone(f"lace-published{ending}", f"glace-published{ending}")
+
+
+@pytest.mark.parametrize("ending", ["", "-second"])
+def test_points_and_gaussians_at_their_best_differ_in_the_variance_only(ending):
+    differ_in_points_alone(f"lace{ending}", f"glace{ending}")
+
+
+def differ_in_points_alone(points, gaussians):
+    """All options are equal but the dimensions, which give a node as many numbers."""
+    assert points not in GAUSSIAN
+    assert gaussians in GAUSSIAN
+    made = [make(name, {}) for name in (points, gaussians)]
+    options = [each.estimator(**each.options).config().to_dict() for each in made if isinstance(each, Learned)]
+    dims = [each.pop("dim") for each in options]
+    assert options[0] == options[1]
+    assert dims == [128, 64]
+
+
+def test_raw_attributes_stay_sparse(graph, monkeypatch):
+    monkeypatch.setattr(RawAttributes, "embed", None)
+    scores = values(graph, "link-prediction", "attributes", options={"most_gigabytes": 1e-9})
+    assert 0.5 < scores["auc"] < 1
+    assert values(graph, "induction", "attributes")["auc"] > 0.5
+    assert values(graph, "node-classification", "attributes")["features"] == 60
+
+
+def test_budgets_are_recorded_as_used(graph):
+    found = values(graph, "link-prediction", "lace")
+    edges = 30 * TINY["batch_size"]
+    train = split_edges(graph, glace.rng.Streams(0).numpy("split")).train
+    assert found["budget"] == {"steps": 30, "edges": edges, "epochs": round(edges / (2 * train.num_edges), 2)}
 
 
 def write_split(graph, path: Path, turned: int = 0):
@@ -381,6 +461,14 @@ def test_who_cannot_do_what():
         (
             Evaluation("convergence", "dblp", "lace", hidden_share=0.1),
             "a hidden share applies to induction and benchmark-ranking, not to convergence; leave it out",
+        ),
+        (
+            Evaluation("convergence", "dblp", "lace", protocol="balanced"),
+            "a protocol applies to induction, not to convergence; leave it out",
+        ),
+        (
+            Evaluation("induction", "dblp", "lace", protocol="fair"),
+            "protocol must be one of balanced, graph2gauss, not 'fair'",
         ),
     ],
 )

@@ -13,6 +13,8 @@ SHOWN = (
     "ap",
     "auc_link_model",
     "ap_link_model",
+    "auc_without_context",
+    "ap_without_context",
     "auc_cosine",
     "ap_cosine",
     "auc_without_reversed",
@@ -20,6 +22,8 @@ SHOWN = (
     "auc_direction",
     "silhouette",
     "hidden_edges",
+    "edge_share",
+    "features",
 )
 RANKING = {
     "mrr": "MRR",
@@ -54,6 +58,13 @@ def evaluate(
         float | None,
         Option(help="Share of nodes that induction hides, or of edges for benchmark-ranking; default 0.1."),
     ] = None,
+    protocol: Annotated[
+        str | None,
+        Option(
+            help="Non-edges of induction: as many as edges (balanced, the default), or drawn as in Graph2Gauss's code "
+            "(graph2gauss), which is probably what the paper compares by."
+        ),
+    ] = None,
     option: MethodOptions = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -62,7 +73,9 @@ def evaluate(
     from glace.experiments.tasks import Evaluation, check, evaluate
     from glace.storage.files import write_text
 
-    wanted = Evaluation(task, source.name, method, seed, named_options(option), split, hidden_share, source.directed)
+    wanted = Evaluation(
+        task, source.name, method, seed, named_options(option), split, hidden_share, source.directed, protocol
+    )
     check(wanted)
     check_outputs(json, inputs=[*source.files(), split])
     source.check_files()
@@ -76,7 +89,12 @@ def evaluate(
 
 def _show(values: dict[str, Any], screen: Screen) -> None:
     title = f"{values['task']}, {values['method']}, seed {values['seed']}"
-    screen.facts({name: values.get(name) for name in SHOWN}, title)
+    # Of a method without contexts, the two ways of judging are one.
+    is_one = values.get("auc_without_context") == values.get("auc")
+    shown = [name for name in SHOWN if not (is_one and name.endswith("_without_context"))]
+    screen.facts({name: values.get(name) for name in shown}, title)
+    if "budget" in values:
+        screen.say("  length: " + in_words(values["budget"]))
     if values.get("choice", {}).get("options"):
         screen.say("  options: " + in_words(values["choice"]["options"]))
     if "micro_f1" in values:

@@ -41,8 +41,9 @@ def fit(
     method: Annotated[
         str,
         Option(
-            help="glace: Gaussians with the best defaults; glace-published: as in the paper; lace: points; line: edges "
-            "only. Or another method of `glace evaluate`, which writes an embedding instead of a model."
+            help="glace: Gaussians with the best defaults; lace: points; glace-published and lace-published: both as "
+            "in the paper; line: edges only. Or another method of `glace evaluate`, which writes an embedding instead "
+            "of a model."
         ),
     ] = "glace",
     option: MethodOptions = None,

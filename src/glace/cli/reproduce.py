@@ -20,12 +20,18 @@ def reproduce(
         list[str] | None,
         Argument(
             metavar="WHAT",
-            help="table-2, table-3, figure-1, figure-2, figure-3, uncertainty, benchmark-ranking, directed; or all, "
-            "the default.",
+            help="table-2, authors-split, table-3, figure-1, figure-2, figure-3, uncertainty, benchmark-ranking, "
+            "directed; or all, the default.",
         ),
     ] = None,
     output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
-    datasets: Annotated[str | None, Option(help="Names, separated by commas; by default those of the paper.")] = None,
+    datasets: Annotated[
+        str | None,
+        Option(
+            help="Names, separated by commas; by default Cora-ML, Citeseer, DBLP and Pubmed, and for table-2 and "
+            "figure-2 also WordNet and Debian, in place of the paper's Cora and ACM."
+        ),
+    ] = None,
     methods: Annotated[str | None, Option(help="Names, separated by commas; by default all.")] = None,
     seeds: Annotated[int | None, Option(help="Number of runs of each kind, with the seeds 0, 1, ...")] = None,
     limit: Annotated[float, Option(metavar="HOURS", help="Time limit of one run, in the paper 5.")] = 5.0,
@@ -34,12 +40,17 @@ def reproduce(
         Path | None,
         Option(metavar="DIR", help="Only draw the report of this folder again, from its records; runs nothing."),
     ] = None,
-    parallel_runs: Annotated[int, Option(min=1, help="Runs at the same time; to compare running times, use 1.")] = 1,
+    parallel_runs: Annotated[
+        int, Option(min=1, help="Runs at the same time; the report shows running times of runs without company only.")
+    ] = 1,
+    estimate: Annotated[
+        bool, Option("--estimate", help="Only print how many runs are left and how long they take.")
+    ] = False,
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure the paper's tables and figures and compare with it; an interrupted command continues where it stopped."""
-    from glace.experiments.run import EXPERIMENTS, GridOptions, check_folder, run_grid, runs
+    from glace.experiments.run import EXPERIMENTS, GridOptions, check_folder, run_grid, runs, unfinished
 
     screen = Screen(quiet)
     if redraw is not None:
@@ -48,12 +59,17 @@ def reproduce(
         _draw(redraw, screen)
         return
     names = list(EXPERIMENTS) if not what or what == ["all"] else what
-    grid = runs(names, _listed("datasets", datasets), _listed("methods", methods), seeds, split)
+    grid = runs(names, _listed("datasets", datasets), _listed("methods", methods), seeds, split, data_dir)
     if not 0 < limit < math.inf:
         raise InputError(f"must be a number of hours above 0, not {limit}", option="limit")
     if split is not None and len({run.dataset for run in grid}) != 1:
         raise InputError("applies to one dataset; name it with --datasets", option="split")
+    grid = _with_splits(grid, required=split is not None or "authors-split" in (what or []), screen=screen)
     check_folder(output)
+    left = unfinished(grid, output)
+    screen.say(_announced(grid, left, output, parallel_runs))
+    if estimate:
+        return
     _get_missing(list(dict.fromkeys(run.dataset for run in grid)), data_dir, screen)
     with screen.progress("runs") as show:
 
@@ -63,6 +79,30 @@ def reproduce(
 
         run_grid(grid, GridOptions(output, data_dir, limit * 3600, parallel_runs), listener)
     _draw(output, screen)
+
+
+def _with_splits(grid: "list[Evaluation]", required: bool, screen: Screen) -> "list[Evaluation]":
+    """Return the runs whose split is there; if a split was asked for and is missing, raise."""
+    missing = {run.split for run in grid if run.split is not None and not run.split.is_file()}
+    for path in missing:
+        reason = f"no file {path}: the split of the edges (docs/experiments.md describes it)"
+        if required:
+            raise InputError(reason)
+        screen.say(f"left out: authors-split, {reason}")
+    return [run for run in grid if run.split not in missing]
+
+
+def _announced(grid: "list[Evaluation]", left: "list[Evaluation]", folder: Path, parallel_runs: int) -> str:
+    """Return how many runs there are, and how long those take that are left."""
+    from glace.experiments.durations import Durations
+
+    durations = Durations(folder)
+    known = [seconds for run in left if (seconds := durations.of(run)) is not None]
+    hours = sum(known) / 3600 / parallel_runs
+    unknown = f", and {len(left) - len(known)} runs of unknown length" if len(known) < len(left) else ""
+    done = f", {len(grid) - len(left)} of them done" if len(left) < len(grid) else ""
+    time = f"about {hours:.1f} h" if hours >= 1 else f"about {60 * hours:.0f} min"
+    return f"{len(grid)} runs{done}; the rest takes {time}{unknown}, by earlier runs of each kind on one core"
 
 
 def _draw(folder: Path, screen: Screen) -> None:

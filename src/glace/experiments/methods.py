@@ -8,7 +8,8 @@ import numpy as np
 
 from glace.config.config import method_named
 from glace.errors import InputError
-from glace.estimators import GLACE, LACE, LINE, PublishedGLACE
+from glace.estimators import GLACE, LACE, LINE, PublishedGLACE, PublishedLACE
+from glace.experiments.baselines.as_coded import GLACEAsCoded
 from glace.experiments.baselines.dvne import DVNE
 from glace.experiments.baselines.graph2gauss import Graph2Gauss
 from glace.experiments.baselines.graph_networks import VGAE, GraphSAGE
@@ -32,23 +33,28 @@ Values = dict[str, object]
 Unseen = Matrix | NodeAttributes
 """Attributes of unseen nodes; the baselines take a matrix."""
 
-_BASELINES = (RawAttributes, DeepWalk, Node2Vec, SDNE, VGAE, GraphSAGE, Graph2Gauss, DVNE, Word2Gauss)
+_BASELINES = (RawAttributes, DeepWalk, Node2Vec, SDNE, VGAE, GraphSAGE, Graph2Gauss, DVNE, Word2Gauss, GLACEAsCoded)
 BASELINES: dict[str, type[Baseline]] = {each.name: each for each in _BASELINES}
 
 # The paper gives every method 128 numbers per node: a point of 128 dimensions, or a Gaussian of 64.
-_POINT: Options = {"dim": 128}
-_TWO_POINTS: Options = {"dim": 64, "proximity": "both"}
+# GLACE and LACE as published have as many for each proximity, so that the two differ in nothing but the variance.
+WIDTH = 128
+_POINT: Options = {"dim": WIDTH}
+_FIRST, _SECOND, _BOTH = ({"proximity": proximity} for proximity in ("first", "second", "both"))
 LEARNED: dict[str, tuple[type[GLACE], Options]] = {
-    "line": (LINE, _TWO_POINTS),
-    "line-first": (LINE, _POINT | {"proximity": "first"}),
-    "line-second": (LINE, _POINT | {"proximity": "second"}),
-    "lace": (LACE, _TWO_POINTS),
-    "lace-first": (LACE, _POINT | {"proximity": "first"}),
-    "lace-second": (LACE, _POINT | {"proximity": "second"}),
-    "glace-published": (PublishedGLACE, {"proximity": "both"}),
-    "glace-published-first": (PublishedGLACE, {"proximity": "first"}),
-    "glace-published-second": (PublishedGLACE, {"proximity": "second"}),
+    "line": (LINE, {"dim": WIDTH // 2} | _BOTH),
+    "line-first": (LINE, _POINT | _FIRST),
+    "line-second": (LINE, _POINT | _SECOND),
+    "lace-published": (PublishedLACE, _POINT | _BOTH),
+    "lace-published-first": (PublishedLACE, _POINT | _FIRST),
+    "lace-published-second": (PublishedLACE, _POINT | _SECOND),
+    "lace": (LACE, _POINT),
+    "lace-second": (LACE, _POINT | _SECOND),
+    "glace-published": (PublishedGLACE, _BOTH),
+    "glace-published-first": (PublishedGLACE, _FIRST),
+    "glace-published-second": (PublishedGLACE, _SECOND),
     "glace": (GLACE, {}),
+    "glace-second": (GLACE, _SECOND),
     "glace-wasserstein2": (GLACE, {"dissimilarity": "wasserstein2"}),
     "glace-symmetric-kl": (GLACE, {"dissimilarity": "symmetric_kl"}),
     "glace-kl": (GLACE, {"dissimilarity": "kl"}),
@@ -96,6 +102,13 @@ class Learned:
 
         return listen
 
+    def budget(self, graph: Graph) -> Values:
+        """Return how long the last fit was: steps, edges drawn, and epochs over the edges of `graph`."""
+        assert self.model is not None, "a task fits its method"
+        steps = self.model.history_.step
+        edges = steps * self.model.config_.sampling.batch_size
+        return {"steps": steps, "edges": edges, "epochs": round(edges / max(graph.adjacency.nnz, 1), 2)}
+
     def facts(self) -> Values:
         """Return the fields of a record about the fit."""
         assert self.model is not None, "a task fits its method"
@@ -127,6 +140,18 @@ def make(name: str, options: Options) -> Method:
     if unknown:
         raise InputError(f"{name} has no option {unknown[0]!r}; it has {', '.join(names)}")
     return Learned(name, kind, own | options) if issubclass(kind, GLACE) else kind(**options)
+
+
+def width_option(name: str, options: Options) -> Options:
+    """Return the dimensions that give a node of a learned method `WIDTH` numbers in all; nothing for a baseline.
+
+    A Gaussian has two numbers per dimension, and two proximities have their dimensions side by side.
+    """
+    if name not in LEARNED:
+        return {}
+    kind, own = LEARNED[name]
+    both = (own | options).get("proximity", kind.proximity) == "both"
+    return {"dim": WIDTH // ((2 if both else 1) * (2 if name in GAUSSIAN else 1))}
 
 
 def _joined(known: Embedding, unseen: Embedding) -> Embedding:

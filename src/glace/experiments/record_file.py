@@ -30,9 +30,16 @@ class Line(NamedTuple):
 
 
 def key_of(record: Mapping[str, object]) -> tuple[object, ...]:
-    """Return what identifies a record's run: task, dataset, method, seed, hidden share, split and direction."""
+    """Return what identifies the run that a record is of: task, dataset, method, seed, split and so on."""
     names = ("task", "dataset", "method", "seed", "hidden_share")
-    return (*(record.get(name) for name in names), record.get("split") or "random", bool(record.get("directed")))
+    # A record holds the protocol that a run left to its default.
+    protocol = record.get("protocol") or ("balanced" if record.get("task") == "induction" else None)
+    return (
+        *(record.get(name) for name in names),
+        record.get("split") or "random",
+        bool(record.get("directed")),
+        protocol,
+    )
 
 
 class RecordFile:

@@ -1,6 +1,7 @@
 """The tables and figures of the paper as a grid of runs, each a process of its own with one record; resumable."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -13,55 +14,87 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from glace.datasets.registry import data_folder
 from glace.errors import InputError
+from glace.experiments.code_state import code_state
 from glace.experiments.evaluation.rankers import HEURISTICS
 from glace.experiments.methods import METHODS
 from glace.experiments.record_file import JsonObject, RecordFile, key_of
+from glace.experiments.splits import PROTOCOLS
 from glace.experiments.tasks import SPLITTING, Evaluation, unsupported
-from glace.records import Record, command_line, provenance
+from glace.records import Record, command_line, provenance, without_places
 
 CITATIONS = ("cora-ml", "citeseer", "dblp", "pubmed")
 LARGER = ("wordnet", "debian")
 BENCHMARKS = ("cora-planetoid", "citeseer-planetoid", "pubmed")
-UNDIRECTED = tuple(name for name in METHODS if not name.endswith("-kl"))
+AS_CODED = "glace-as-coded"
+"""The authors' program as it is takes long, and has rows where there is something to compare it with."""
+RATED = tuple(name for name in METHODS if name != AS_CODED and not name.endswith("-kl"))
 """Without the rows that differ for directed graphs only."""
-PLAIN = tuple(name for name in UNDIRECTED if not name.endswith(("-first", "-second", "-wasserstein2")))
+PLAIN = tuple(name for name in RATED if not name.endswith(("-first", "-second", "-wasserstein2")))
 DIRECTED = ("lace", "word2gauss", "graph2gauss", "glace-wasserstein2", "glace-symmetric-kl", "glace-kl")
+AUTHORS_SPLIT = "cora_ml_split.npz"
+"""File of the authors' own split of Cora-ML, looked for in the data folder."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper: its task, and the default datasets, methods, seeds and hidden shares."""
+    """A table or figure of the paper, or a part of one: its task, and the default values of everything that varies."""
 
     task: str
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
     seeds: int
     hidden_shares: tuple[float | None, ...] = (None,)
+    protocols: tuple[str | None, ...] = (None,)
+    split: str | None = None
+    """Name of a file in the data folder with a given split."""
     directed: bool = False
     """Whether edges keep their direction."""
 
 
-EXPERIMENTS = {
-    "table-2": Experiment("link-prediction", (*CITATIONS, *LARGER), UNDIRECTED, 3),
-    "table-3": Experiment(
-        "induction",
-        CITATIONS,
-        ("attributes", "graphsage", "graph2gauss", "lace", "glace-published", "glace"),
-        3,
-        (0.1, 0.5),
+EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
+    "table-2": (
+        Experiment("link-prediction", (*CITATIONS, *LARGER), RATED, 3),
+        Experiment("link-prediction", ("dblp",), (AS_CODED,), 3),
     ),
-    "figure-1": Experiment("node-classification", CITATIONS, PLAIN, 1),
-    "figure-2": Experiment("convergence", (*CITATIONS, *LARGER), ("line", "lace", "glace-published", "glace"), 1),
-    "figure-3": Experiment(
-        "visualization",
-        CITATIONS,
-        tuple(name for name in PLAIN if name != "deepwalk"),  # its picture is that of node2vec
-        1,
+    "authors-split": (Experiment("link-prediction", ("cora-ml",), (*RATED, AS_CODED), 1, split=AUTHORS_SPLIT),),
+    "table-3": (
+        Experiment(
+            "induction",
+            CITATIONS,
+            (
+                "attributes",
+                "graphsage",
+                "graph2gauss",
+                "lace-published",
+                "lace",
+                "glace-published-first",
+                "glace-published",
+                "glace",
+            ),
+            3,
+            (0.1, 0.5),
+            PROTOCOLS,
+        ),
     ),
-    "uncertainty": Experiment("uncertainty", CITATIONS, ("graph2gauss", "glace-published", "glace"), 1),
-    "benchmark-ranking": Experiment("benchmark-ranking", BENCHMARKS, (*HEURISTICS, *PLAIN), 5, (0.1, 0.2)),
-    "directed": Experiment("link-prediction", ("cora-ml", "citeseer", "dblp", *LARGER), DIRECTED, 3, directed=True),
+    "figure-1": (Experiment("node-classification", CITATIONS, PLAIN, 3),),
+    "figure-2": (
+        Experiment(
+            "convergence", (*CITATIONS, *LARGER), ("line", "lace-published", "lace", "glace-published", "glace"), 3
+        ),
+    ),
+    "figure-3": (
+        Experiment(
+            "visualization",
+            CITATIONS,
+            tuple(name for name in PLAIN if name != "deepwalk"),  # its picture is that of node2vec
+            1,
+        ),
+    ),
+    "uncertainty": (Experiment("uncertainty", CITATIONS, ("graph2gauss", "glace-published", "glace"), 1),),
+    "benchmark-ranking": (Experiment("benchmark-ranking", BENCHMARKS, (*HEURISTICS, *PLAIN), 5, (0.1, 0.2)),),
+    "directed": (Experiment("link-prediction", ("cora-ml", "citeseer", "dblp", *LARGER), DIRECTED, 3, directed=True),),
 }
 
 
@@ -71,23 +104,41 @@ def runs(
     methods: Sequence[str] | None = None,
     seeds: int | None = None,
     split: Path | None = None,
+    data_dir: Path | None = None,
 ) -> list[Evaluation]:
-    """Return the runs of these experiments without repetition; arguments replace the defaults of each experiment."""
+    """Return the runs of these experiments without repetition; arguments replace the defaults of each experiment.
+
+    Splits that an experiment names are files in the data folder.
+    """
     _check(names, methods, seeds)
-    wanted = [EXPERIMENTS[name] for name in names]
+    wanted = [each for name in names for each in EXPERIMENTS[name]]
     found = (
         Evaluation(
-            each.task, dataset, method, seed, None, split if each.task in SPLITTING else None, share, each.directed
+            each.task, dataset, method, seed, None, _split_of(each, split, data_dir), share, each.directed, protocol
         )
         # Seeds are the outer loop: an interrupted grid then has some runs of every kind.
         for seed in range(seeds or max(each.seeds for each in wanted))
         for each in wanted
         if seed < (seeds or each.seeds)
-        for dataset in datasets or each.datasets
+        for dataset in _datasets_of(each, datasets, split)
         for method in methods or each.methods
         for share in each.hidden_shares
+        for protocol in each.protocols
     )
     return list({run.key(): run for run in found}.values())
+
+
+def _datasets_of(experiment: Experiment, given: Sequence[str] | None, split: Path | None) -> Sequence[str]:
+    if given is None:
+        return experiment.datasets
+    # The split that an experiment names is one of its own dataset.
+    return [name for name in given if name in experiment.datasets] if experiment.split and not split else given
+
+
+def _split_of(experiment: Experiment, given: Path | None, data_dir: Path | None) -> Path | None:
+    if given is not None:
+        return given if experiment.task in SPLITTING else None
+    return data_folder(data_dir) / experiment.split if experiment.split else None
 
 
 def _check(names: Sequence[str], methods: Sequence[str] | None, seeds: int | None) -> None:
@@ -124,8 +175,7 @@ def run_grid(runs: Sequence[Evaluation], options: GridOptions, listener: Listene
     options.folder.mkdir(parents=True, exist_ok=True)
     records = RecordFile(options.folder)
     records.drop_partial_line()
-    finished = finished_keys(records)
-    missing = [run for run in runs if run.key() not in finished]
+    missing = unfinished(runs, options.folder)
     done, lock = count(len(runs) - len(missing) + 1), threading.Lock()
 
     def make(run: Evaluation) -> None:
@@ -143,6 +193,12 @@ def run_grid(runs: Sequence[Evaluation], options: GridOptions, listener: Listene
             raise
 
 
+def unfinished(runs: Sequence[Evaluation], folder: Path) -> list[Evaluation]:
+    """Return the runs that have no final record in a folder."""
+    finished = finished_keys(RecordFile(folder))
+    return [run for run in runs if run.key() not in finished]
+
+
 def finished_keys(records: RecordFile) -> set[tuple[object, ...]]:
     """Return the keys of the runs that need not be repeated."""
     return {key_of(line.record) for line in records.read() if line.record.get("status") in FINAL}
@@ -151,7 +207,12 @@ def finished_keys(records: RecordFile) -> set[tuple[object, ...]]:
 def command(run: Evaluation, options: GridOptions) -> list[str]:
     """Return the arguments of `glace` that make this run alone."""
     arguments = ["evaluate", run.task, run.dataset, "--method", run.method, "--seed", str(run.seed)]
-    given = {"--split": run.split, "--hidden-share": run.hidden_share, "--data-dir": options.data_dir}
+    given = {
+        "--split": run.split,
+        "--hidden-share": run.hidden_share,
+        "--protocol": run.protocol,
+        "--data-dir": options.data_dir,
+    }
     arguments += ["--directed"] * run.directed
     return arguments + [text for name, value in given.items() if value is not None for text in (name, str(value))]
 
@@ -163,6 +224,26 @@ def check_folder(folder: Path) -> None:
 
 
 def _record_of(run: Evaluation, options: GridOptions) -> JsonObject:
+    """Make a run and return its record with how it was made: the report shows times of runs without company only."""
+    load, began = load_average(), time.perf_counter()
+    record = _result_of(run, options)
+    record["provenance"] |= {
+        # The command that repeats the run, without the scratch file, and the command of the grid.
+        "command": without_places(shlex.join(["glace", *command(run, options)])),
+        "grid": without_places(command_line()),
+        "parallel_runs": options.parallel_runs,
+        "load_before": load,
+        "wall_seconds": round(time.perf_counter() - began, 3),
+    }
+    return record
+
+
+def load_average() -> float | None:
+    """Return the mean number of processes that wanted a processor in the last minute; None where it is not known."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def _result_of(run: Evaluation, options: GridOptions) -> JsonObject:
     if reason := unsupported(run.task, run.method):
         return _empty(run, "unsupported", reason, 0.0)
     with tempfile.TemporaryDirectory() as scratch:
@@ -181,9 +262,6 @@ def _record_of(run: Evaluation, options: GridOptions) -> JsonObject:
             return _empty(run, "timeout", reason, options.limit_seconds)
         if ended.returncode == 0:
             record: JsonObject = json.loads(output.read_text(encoding="utf-8"))
-            # The command that repeats the run, without the scratch file, and the command of the grid.
-            record["provenance"]["command"] = shlex.join(["glace", *command(run, options)])
-            record["provenance"]["grid"] = command_line()
             return record
         return _failure(run, ended, time.perf_counter() - began)
 
@@ -199,5 +277,5 @@ def _failure(run: Evaluation, ended: "subprocess.CompletedProcess[str]", seconds
 def _empty(run: Evaluation, status: str, reason: str, seconds: float) -> JsonObject:
     """Return the record of a run without a result."""
     values = {**run.record(), "status": status, "reason": reason, "seconds": round(seconds, 3)}
-    record: JsonObject = json.loads(Record("evaluation", values, provenance()).to_json())
+    record: JsonObject = json.loads(Record("evaluation", values, provenance(**code_state())).to_json())
     return record

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from glace.errors import InputError
-from glace.experiments.baselines.method import Baseline
+from glace.experiments.baselines.method import Baseline, RawAttributes
+from glace.experiments.code_state import code_state
 from glace.experiments.evaluation.benchmark_ranking import (
     HIDDEN,
     benchmark_ranking,
@@ -17,16 +18,23 @@ from glace.experiments.evaluation.benchmark_ranking import (
     scores_by_ranker,
 )
 from glace.experiments.evaluation.classes import labelled, node_classification, visualization
-from glace.experiments.evaluation.link_prediction import link_model_values, link_prediction, link_values
+from glace.experiments.evaluation.link_prediction import (
+    Points,
+    link_model_values,
+    link_prediction,
+    link_values,
+    pair_values,
+)
 from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model, link_model_scores
 from glace.experiments.evaluation.ranking import full_ranking, hidden_tenth
 from glace.experiments.evaluation.uncertainty import uncertainty
-from glace.experiments.methods import GAUSSIAN, Heuristic, Learned, Method, Options, Unseen, Values, make
+from glace.experiments.methods import GAUSSIAN, Heuristic, Learned, Method, Options, Unseen, Values, make, width_option
 from glace.experiments.record_file import key_of
-from glace.experiments.splits import Split, given_split, hide_nodes, split_edges
+from glace.experiments.sparse_points import SparsePoints
+from glace.experiments.splits import BALANCED, PROTOCOLS, Split, given_split, hide_nodes, split_edges
 from glace.fitted.model import FittedModel
 from glace.gaussian.embedding import Embedding
-from glace.graph.graph import Graph
+from glace.graph.graph import Graph, NodeAttributes
 from glace.graph.split import HeldOut
 from glace.records import Record, peak_rss_mb, provenance
 from glace.rng import Streams
@@ -47,6 +55,8 @@ class Evaluation:
     """Fraction of nodes that induction hides, or of edges that benchmark-ranking hides."""
     directed: bool = False
     """Whether the edges of the graph keep their direction."""
+    protocol: str | None = None
+    """How induction draws its non-edges, one of `PROTOCOLS`; None is the first."""
 
     def record(self) -> Values:
         """Return the fields of a record that identify the evaluation."""
@@ -58,6 +68,7 @@ class Evaluation:
             "split": self.split.name if self.split else "random",
             "hidden_share": self.hidden_share,
             "directed": self.directed,
+            "protocol": self.protocol,
         }
 
     def key(self) -> tuple[object, ...]:
@@ -68,14 +79,20 @@ class Evaluation:
         """Describe the evaluation in one line."""
         hidden = "" if self.hidden_share is None else f", {self.hidden_share:.0%} hidden"
         directed = ", directed" * self.directed
-        return f"{self.task} {self.dataset} {self.method}{hidden}{directed}, seed {self.seed}"
+        split = f", {self.split.stem}" if self.split else ""
+        pairs = f", {self.protocol}" if self.protocol else ""
+        return f"{self.task} {self.dataset} {self.method}{split}{hidden}{directed}{pairs}, seed {self.seed}"
 
 
 class TimedEmbed:
-    """Embeds graphs with one method and one seed, and measures the time without that of the evaluation."""
+    """Embeds graphs with one method and one seed, and measures the time without that of the evaluation.
+
+    `budget` is the length of the last training as it was, where the options leave it to the graph.
+    """
 
     def __init__(self, method: Method | Heuristic, streams: Streams) -> None:
         self.method, self.streams, self.seconds = method, streams, 0.0
+        self.budget: Values = {}
 
     def __call__(self, graph: Graph, unseen: Unseen | None = None, validation: HeldOut | None = None) -> Embedding:
         """Return the embedding of the graph's nodes, followed by unseen nodes."""
@@ -83,7 +100,18 @@ class TimedEmbed:
         began = time.perf_counter()
         embedding = self.method.embed(graph, self.streams, unseen, validation)
         self.seconds += time.perf_counter() - began
+        self.budget = self.method.budget(graph)
         return embedding
+
+    def points(self, graph: Graph, unseen: Unseen | None = None, validation: HeldOut | None = None) -> Points:
+        """Return the same, for tasks that can judge sparse points: raw attributes stay as sparse as they are."""
+        if not isinstance(self.method, RawAttributes):
+            return self(graph, unseen, validation)
+        assert not isinstance(unseen, NodeAttributes)
+        began = time.perf_counter()
+        points = self.method.points(graph, self.streams, unseen)
+        self.seconds += time.perf_counter() - began
+        return points
 
 
 def check(wanted: Evaluation) -> Method | Heuristic:
@@ -94,17 +122,27 @@ def check(wanted: Evaluation) -> Method | Heuristic:
         raise InputError(f"a split applies to {' and '.join(SPLITTING)}, not to {wanted.task}; leave it out")
     if wanted.hidden_share is not None and wanted.task not in HIDING:
         raise InputError(f"a hidden share applies to {' and '.join(HIDING)}, not to {wanted.task}; leave it out")
+    if wanted.protocol is not None and wanted.task != "induction":
+        raise InputError(f"a protocol applies to induction, not to {wanted.task}; leave it out")
+    if wanted.protocol is not None and wanted.protocol not in PROTOCOLS:
+        raise InputError(f"protocol must be one of {', '.join(PROTOCOLS)}, not {wanted.protocol!r}")
     if "random_state" in (wanted.options or {}):
         raise InputError(
             "the random state is that of the evaluation, split included; give it there, not among the options"
         )
     if wanted.method in HEURISTICS and wanted.options:
         raise InputError(f"{wanted.method} has no options; leave them out")
-    method = Heuristic(wanted.method) if wanted.method in HEURISTICS else make(wanted.method, wanted.options or {})
+    method = Heuristic(wanted.method) if wanted.method in HEURISTICS else make(wanted.method, _options_for(wanted))
     if reason := unsupported(wanted.task, wanted.method):
         raise InputError(reason)
     Streams(wanted.seed)
     return method
+
+
+def _options_for(wanted: Evaluation) -> Options:
+    """Return the given options; a classifier sees as many numbers of every method, unless they say otherwise."""
+    given = wanted.options or {}
+    return (width_option(wanted.method, given) | given) if wanted.task == "node-classification" else given
 
 
 def unsupported(task: str, method: str) -> str | None:
@@ -134,9 +172,10 @@ def evaluate(graph: Graph, wanted: Evaluation) -> Record:
         **TASKS[wanted.task](graph, embed, wanted),
         "seconds": round(embed.seconds, 3),
         "peak_rss_mb": peak_rss_mb(),
+        **({"budget": embed.budget} if embed.budget else {}),
         **(method.facts() if isinstance(method, Learned) else {"options": _options(method)}),
     }
-    return Record("evaluation", values, provenance(dataset=wanted.dataset, data=graph.fingerprint()))
+    return Record("evaluation", values, provenance(dataset=wanted.dataset, data=graph.fingerprint(), **code_state()))
 
 
 def _options(method: Baseline | Heuristic) -> Options:
@@ -150,7 +189,7 @@ def _split(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Split:
 
 def _link_prediction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
     split = _split(graph, embed, wanted)
-    values = link_values(embed(split.train, validation=split.validation), split)
+    values = link_values(embed.points(split.train, validation=split.validation), split)
     fitted = _with_link_model(embed.method)
     return values if fitted is None else values | link_model_values(fitted, split.test)
 
@@ -202,7 +241,17 @@ def _benchmark_ranking(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> V
 
 def _node_classification(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
     labelled(graph.labels, graph.num_nodes)  # raises before the graph is embedded
-    return dict(node_classification(embed(graph), graph.labels, embed.streams).values())
+    found = embed.points(graph)
+    features = found.rows if isinstance(found, SparsePoints) else found
+    width = _width(found)
+    return {"features": width, **node_classification(features, graph.labels, embed.streams).values()}
+
+
+def _width(found: Points) -> int:
+    """Return the numbers per node that a classifier sees."""
+    if isinstance(found, SparsePoints):
+        return int(found.rows.shape[1])
+    return int(found.mean.shape[1]) * (1 if found.variance is None else 2)
 
 
 def _induction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
@@ -210,10 +259,12 @@ def _induction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
     supports_types = isinstance(embed.method, Learned)
     if len(graph.by_type().types) > 1 and not supports_types:
         raise InputError(f"{embed.method.name} supports one node type, but the graph has several; choose glace or lace")
-    split = hide_nodes(graph, share, embed.streams.numpy("hidden nodes"))
-    embedding = embed(split.visible, unseen=split.hidden if supports_types else split.hidden.matrix)
-    scores = link_prediction(embedding, split.test)
-    return {"pairs": len(split.test.pairs()), "hidden_share": share, **scores._asdict()}
+    protocol = wanted.protocol or BALANCED
+    split = hide_nodes(graph, share, embed.streams.numpy("hidden nodes"), protocol)
+    embedding = embed.points(split.visible, unseen=split.hidden if supports_types else split.hidden.matrix)
+    truth = split.test.truth()
+    facts = {"pairs": len(truth), "edge_share": float(truth.mean()), "hidden_share": share, "protocol": protocol}
+    return facts | pair_values(embedding, split.test)
 
 
 def _convergence(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:

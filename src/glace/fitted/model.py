@@ -59,7 +59,7 @@ class FittedModel:
     Parameters
     ----------
     method : str
-        Name of the method: `glace`, `glace-published`, `lace` or `line`.
+        Name of the method: `glace`, `glace-published`, `lace`, `lace-published` or `line`.
     config : Config
         The configuration of the training, with the selected options in place of `auto`.
     selection : Selection

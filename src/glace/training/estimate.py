@@ -54,7 +54,7 @@ def estimate(
         The graph to train on.
     config : Config or mapping, optional
         The configuration, or the options that differ from the defaults of the method.
-    method : {"glace", "glace-published", "lace", "line"}
+    method : {"glace", "glace-published", "lace", "lace-published", "line"}
         The method to train.
 
     Returns

@@ -98,8 +98,8 @@ def train(
     config : Config or mapping, optional
         The configuration, or the options that differ from the defaults of the method. Options that are `auto` are
         selected by short trials first.
-    method : {"glace", "glace-published", "lace", "line"}, default "glace"
-        What to train; see `GLACE`, `PublishedGLACE`, `LACE` and `LINE`.
+    method : {"glace", "glace-published", "lace", "lace-published", "line"}, default "glace"
+        What to train; see `GLACE`, `PublishedGLACE`, `LACE`, `PublishedLACE` and `LINE`.
     encoder : encoder specification, torch.nn.Module, str, or dict of these by node type, optional
         The encoder; that of the configuration by default.
     validation : HeldOut, optional

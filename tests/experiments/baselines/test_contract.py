@@ -36,6 +36,7 @@ OPTIONS = {name: dict(SHORT) for name in LEARNED} | {
     "sdne": NETWORKS | {"max_steps": 100},
     "dvne": NETWORKS | {"max_steps": 100, "batch_size": 128},
     "word2gauss": {"dim": 8, "max_steps": 60, "learning_rate": 0.05, "batch_size": 256},
+    "glace-as-coded": {"dim": 8, "hidden": 32, "max_steps": 120, "learning_rate": 0.01, "validate_every": 25},
 }
 for each in ("line", "line-first", "line-second"):  # nothing but edges to learn from
     OPTIONS[each] |= {"learning_rate": 0.05}
@@ -112,7 +113,7 @@ def test_ids_shapes_and_finite_numbers(name):
     assert list(embedding.ids) == list(planted().ids)
     assert embedding.mean.dtype == np.float32
     assert len(embedding.mean) == 200
-    wide = {"line": 16, "lace": 16, "glace-published": 16, "attributes": 80}
+    wide = {"line": 16, "lace-published": 16, "glace-published": 16, "attributes": 80}
     assert embedding.mean.shape[1] == wide.get(name, 8)
     assert np.isfinite(embedding.mean).all()
     assert (embedding.variance is not None) == (name in GAUSSIAN)

@@ -294,3 +294,10 @@ def test_draws_are_even():
     assert drawn.max() < 1
     np.testing.assert_allclose(np.histogram(drawn, 10, (0, 1))[0] / len(drawn), 0.1, atol=0.02)
     assert len(np.unique(drawn)) > 190
+
+
+def test_the_budget_is_told_as_it_is_used():
+    graph = glace.datasets.planted(50, communities=2, attributes=10, words=3)
+    plain = Node2Vec(walks=4, length=10)
+    assert plain.budget(graph) == {"walks": 4, "length": 10, "visits": 2000}
+    assert Node2Vec(walks=4, length=10, tokens=1000).budget(graph) == {"walks": 2, "length": 10, "visits": 1000}

@@ -13,7 +13,9 @@ from glace.experiments.evaluation.link_prediction import (
     direction_values,
     link_prediction,
     link_values,
+    pair_values,
 )
+from glace.experiments.sparse_points import SparsePoints
 from glace.experiments.splits import Split, split_edges
 from glace.gaussian.dissimilarity import Gaussian
 from glace.graph.split import HeldOut
@@ -77,6 +79,34 @@ def test_raw_attributes_predict_what_they_share(dense):
     assert attribute_prediction(graph, HeldOut(EDGES, NON_EDGES)).auc == 1
 
 
+def test_without_context_nodes_are_compared_with_nodes():
+    mean, held_out = drawn()
+    context = Gaussian(np.random.default_rng(1).normal(size=mean.shape).astype(np.float32), None)
+    found = pair_values(points(mean, context=context), held_out)
+    first, second = (mean.astype(np.float64)[side] for side in held_out.pairs().T)
+    own, truth = (first * second).sum(axis=1), held_out.truth()
+    other = [context.mean.astype(np.float64)[side] for side in held_out.pairs().T]
+    trained = (first * other[1]).sum(axis=1) + (other[0] * second).sum(axis=1)
+    assert found["auc_without_context"] == pytest.approx(roc_auc_score(truth, own))
+    assert found["ap_without_context"] == pytest.approx(average_precision_score(truth, own))
+    assert found["auc"] == pytest.approx(roc_auc_score(truth, trained))
+    alone = pair_values(points(mean), held_out)
+    assert alone["auc"] == alone["auc_without_context"] == found["auc_without_context"]
+
+
+def test_sparse_points_are_judged_like_dense_ones():
+    mean, held_out = drawn()
+    mean[np.abs(mean) < 1] = 0
+    mean[3] = 0
+    sparse = SparsePoints(NodeIds.numbered(len(mean)), sp.csr_array(mean))
+    np.testing.assert_allclose(
+        sparse.dissimilarities_at(held_out.pairs()), points(mean).dissimilarities_at(held_out.pairs()), atol=1e-12
+    )
+    train = glace.from_arrays(held_out.edges[:3, ::-1], np.eye(40), directed=True)
+    split = Split(train, HeldOut(EDGES, NON_EDGES), held_out)
+    assert link_values(sparse, split) == pytest.approx(link_values(points(mean), split))
+
+
 def test_values_for_the_record():
     mean, held_out = drawn()
     train = glace.from_arrays(held_out.edges[:3, ::-1], np.eye(40), directed=True)
@@ -85,6 +115,7 @@ def test_values_for_the_record():
     reverse = np.arange(60) < 3
     oracle = {
         "": link_prediction(points(mean), held_out),
+        "_without_context": link_prediction(points(mean), held_out),
         "_cosine": cosine_prediction(points(mean), held_out),
         "_without_reversed": link_prediction(points(mean), HeldOut(held_out.edges[3:], held_out.non_edges[:57])),
     }
@@ -117,4 +148,5 @@ def test_values_of_gaussians_on_a_split_of_our_own():
     split = split_edges(graph, np.random.default_rng(0))
     mean = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
     embedding = glace.Embedding(graph.ids, mean, np.exp(mean), "symmetric_kl")
-    assert sorted(link_values(embedding, split)) == ["ap", "auc", "validation_auc"]
+    both = {"auc", "ap", "auc_without_context", "ap_without_context"}
+    assert set(link_values(embedding, split)) == both | {"validation_auc"}

@@ -54,6 +54,25 @@ def test_shares_of_hidden_nodes_do_not_replace_each_other(tmp_path):
     assert len(read_results(write(tmp_path, records)).runs) == 2
 
 
+def test_protocols_of_induction_do_not_replace_each_other(tmp_path):
+    records = [record("induction", hidden_share=0.1, auc=0.9, ap=0.9, protocol=each) for each in (None, "graph2gauss")]
+    assert len(read_results(write(tmp_path, records)).runs) == 2
+    again = [record("induction", hidden_share=0.1, auc=0.9, ap=0.9, protocol=each) for each in (None, "balanced")]
+    assert len(read_results(write(tmp_path, again)).runs) == 1
+
+
+def test_runs_of_several_states_of_the_code_are_noted(tmp_path):
+    assert read_results(write(tmp_path, [links(), links(seed=1)])).notices == ()
+    code = links()["provenance"]["code"]
+    other = links()["provenance"] | {"code": code | {"training": "9999"}}
+    unknown = {name: value for name, value in links()["provenance"].items() if name != "code"}
+    records = [links(), links(seed=1, provenance=other), links(seed=2, provenance=unknown)]
+    assert read_results(write(tmp_path, records)).notices == (
+        "The runs were made by 2 states of the code of training; numbers may differ for that reason.",
+        "1 runs do not say which state of the code made them.",
+    )
+
+
 def test_a_failed_run_that_is_done_again_is_done(tmp_path):
     folder = write(tmp_path, [links(status="failed", reason="no power", auc=None), links()])
     assert [run.status for run in read_results(folder).runs] == ["done"]

@@ -102,6 +102,10 @@ def test_stacked_tables_name_each_part_once():
 def test_the_numbers_of_the_paper():
     assert printed("glace", "dblp") == printed("glace-published", "dblp") == Printed(98.55, 98.40)
     assert printed("glace-published-first", "citeseer") == Printed(96.41, 96.40)
+    assert printed("lace-published-second", "citeseer") == Printed(94.29, 94.61)
+    assert printed("lace", "pubmed") == printed("lace-published", "pubmed") == Printed(89.53, 89.85)
+    assert printed("glace-second", "citeseer") is None
+    assert printed("glace-published-first", "cora-ml", 0.1) == Printed(93.07, 86.72), "it does not say which"
     assert printed("line", "acm") == Printed(75.32, 76.81)
     assert printed("graphsage", "acm") is None
     assert printed("glace", "cora-ml") is None

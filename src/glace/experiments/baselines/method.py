@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from torch import Tensor, nn
 
 from glace.errors import InputError, TooLarge, TrainingDiverged
+from glace.experiments.sparse_points import SparsePoints
 from glace.fitted.state import History, ValidationPoint
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
@@ -93,12 +94,16 @@ class Baseline(Configuration):
         Early stopping uses the pairs of `validation`, which are not in the graph, or edges that the method holds out.
         """
 
+    def budget(self, graph: Graph) -> dict[str, object]:  # noqa: ARG002 - most have none
+        """Return the options as used where the size of the graph changes them, for the record; usually nothing."""
+        return {}
+
 
 @dataclass(frozen=True)
 class RawAttributes(Baseline):
-    """The unchanged attributes of a node, as a point."""
+    """The unchanged attributes of a node, as a point; sparse ones stay sparse wherever a task can judge them so."""
 
-    most_gigabytes: float = option(4.0, "Most memory for the points, which are dense.", above=0)
+    most_gigabytes: float = option(4.0, "Most memory for the points of a task that needs them dense.", above=0)
 
     name: ClassVar[str] = "attributes"
 
@@ -119,6 +124,13 @@ class RawAttributes(Baseline):
             )
         mean = rows.toarray() if isinstance(rows, sp.csr_array) else np.array(rows)
         return Embedding(with_unseen(graph.ids, len(mean)), mean, None, "dot")
+
+    def points(self, graph: Graph, streams: Streams, unseen: Matrix | None = None) -> Embedding | SparsePoints:
+        """Return the same as `embed`; sparse attributes as they are, of any size."""
+        rows = all_attributes(graph, unseen)
+        if isinstance(rows, sp.csr_array):
+            return SparsePoints(with_unseen(graph.ids, rows.shape[0]), rows)
+        return self.embed(graph, streams, unseen)
 
 
 MAX_VALIDATION_EDGES = 3000

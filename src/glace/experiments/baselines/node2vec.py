@@ -197,6 +197,12 @@ class DeepWalk(Baseline):
         corpus = Corpus(WalkSampler(graph, streams, length=length, p=p, q=q), walks)
         return Embedding(graph.ids, self._skip_gram(corpus, streams), None, "dot")
 
+    def budget(self, graph: Graph) -> dict[str, object]:
+        """Return the walks per node, their length and the visits of all walks, as `tokens` leaves them."""
+        starts = int(np.count_nonzero(np.diff(graph.adjacency.indptr)))
+        walks, length = self.affordable(starts)
+        return {"walks": walks, "length": length, "visits": starts * walks * length}
+
     def affordable(self, starts: int) -> tuple[int, int]:
         """Return walks per node and their length, reduced if `starts` nodes would exceed `tokens` visits."""
         if self.tokens is None or starts * self.walks * self.length <= self.tokens:

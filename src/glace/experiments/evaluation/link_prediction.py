@@ -1,11 +1,14 @@
 """Link prediction: do held-out edges score higher than non-edges?"""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from glace.errors import InputError
 from glace.experiments.evaluation.rankers import link_model_scores
+from glace.experiments.sparse_points import SparsePoints
 from glace.experiments.splits import Split, reversed_in_training
 from glace.fitted.model import FittedModel
 from glace.gaussian.embedding import UNCALIBRATED, Embedding
@@ -13,14 +16,32 @@ from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.metrics import LinkScores, calibration_of, link_scores
 
+Points = Embedding | SparsePoints
+"""What is judged; rows are the graph's nodes, in its order."""
 
-def link_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
-    """Return AUC and AP of held-out edges against non-edges; rows are the graph's nodes, in its order."""
+
+def link_prediction(embedding: Points, held_out: HeldOut) -> LinkScores:
+    """Return AUC and AP of held-out edges against non-edges; second order compares a node with the other's context."""
     return link_scores(-embedding.dissimilarities_at(held_out.pairs()), held_out.truth())
 
 
-def cosine_prediction(embedding: Embedding, held_out: HeldOut) -> LinkScores:
+def without_context(embedding: Points) -> Points:
+    """Return the nodes without their contexts: the paper ranks pairs by the embeddings of the nodes themselves."""
+    if isinstance(embedding, SparsePoints) or embedding.context is None:
+        return embedding
+    return replace(embedding, context=None)
+
+
+def pair_values(embedding: Points, held_out: HeldOut) -> dict[str, float]:
+    """Return AUC and AP both ways as fields of a record; without contexts, the two ways are one."""
+    alone = link_prediction(without_context(embedding), held_out)
+    return _named(link_prediction(embedding, held_out)) | _named(alone, "_without_context")
+
+
+def cosine_prediction(embedding: Points, held_out: HeldOut) -> LinkScores:
     """Return AUC and AP of points by their cosine instead of their dot product; 0 where a point is 0."""
+    if isinstance(embedding, SparsePoints):
+        return link_prediction(embedding.normalized(), held_out)
     if embedding.variance is not None:
         raise InputError("the cosine is a measure of points; Gaussians are judged by their dissimilarity")
     first, second = held_out.pairs().T
@@ -36,20 +57,20 @@ def attribute_prediction(graph: Graph, held_out: HeldOut) -> LinkScores:
     return link_scores(np.asarray((first * second).sum(axis=1)).ravel(), held_out.truth())
 
 
-def link_values(embedding: Embedding, split: Split) -> dict[str, object]:
+def link_values(embedding: Points, split: Split) -> dict[str, object]:
     """Return the fields of a record about an embedding of `split.train`.
 
-    These are test AUC and AP, and validation AUC; the calibration of its probabilities, if it has any; for points also
-    the scores by cosine; and if the reverse of test edges is in the training graph, their number and the scores without
-    them.
+    These are test AUC and AP, with contexts and without, and validation AUC; the calibration of its probabilities, if
+    it has any; for points also the scores by cosine; and if the reverse of test edges is in the training graph, their
+    number and the scores without them.
     """
-    dissimilarities, truth = embedding.dissimilarities_at(split.test.pairs()), split.test.truth()
-    values: dict[str, object] = {**_named(link_scores(-dissimilarities, truth))}
+    values: dict[str, object] = {**pair_values(embedding, split.test)}
     values["validation_auc"] = link_prediction(embedding, split.validation).auc
-    if embedding.platt_scaling != UNCALIBRATED:
-        worth = calibration_of(embedding.probabilities(dissimilarities), truth)
+    if isinstance(embedding, Embedding) and embedding.platt_scaling != UNCALIBRATED:
+        probabilities = embedding.probabilities(embedding.dissimilarities_at(split.test.pairs()))
+        worth = calibration_of(probabilities, split.test.truth())
         values |= {"brier": worth.brier, "calibration_error": worth.error, "reliability": worth.to_json()["bins"]}
-    if embedding.variance is None:
+    if isinstance(embedding, SparsePoints) or embedding.variance is None:
         values |= _named(cosine_prediction(embedding, split.test), "_cosine")
     values |= direction_values(embedding, split) if split.train.directed else {}
     reverse = reversed_in_training(split.train, split.test.edges)
@@ -59,7 +80,7 @@ def link_values(embedding: Embedding, split: Split) -> dict[str, object]:
     return values
 
 
-def direction_values(embedding: Embedding, split: Split) -> dict[str, object]:
+def direction_values(embedding: Points, split: Split) -> dict[str, object]:
     """Return the AUC of directed test edges against their reverses, and the number of edges without a reverse edge.
 
     Empty if all edges have one. Both directions of a pair are in the same part of a split.

@@ -36,8 +36,9 @@ def score_column(name: str, rows: Rows, field: str, group: str = "") -> Column:
 
 
 def cost_column(name: str, rows: Rows, field: str) -> Column:
-    """Return seconds or megabytes, the mean over the finished runs."""
-    means = [mean_score(runs, field) for runs in rows]
+    """Return seconds or megabytes, the mean over the finished runs; seconds only of runs without company."""
+    counted = [[run for run in runs if field != "seconds" or run.is_alone] for runs in rows]
+    means = [mean_score(runs, field) for runs in counted]
     cells = [Cell(amount(mean.mean)) if mean else _missing(runs) for runs, mean in zip(rows, means, strict=True)]
     return Column(name, tuple(cells))
 
@@ -50,7 +51,10 @@ def cost_columns(rows: Rows) -> list[Column]:
 
 
 def compared_columns(name: str, rows: Rows, field: str, printed: Sequence[float | None]) -> list[Column]:
-    """Return the paper's numbers, and ours minus the paper's in percentage points; empty where a number is missing."""
+    """Return the paper's numbers, and ours minus the paper's in percentage points; empty where a number is missing.
+
+    `field` is ours, judged as in the paper.
+    """
     theirs = [Cell("" if each is None else f"{each:.2f}") for each in printed]
     differences = []
     for runs, their in zip(rows, printed, strict=True):

@@ -84,12 +84,19 @@ class Run(BaseModel):
     """Whether edges have a direction."""
     options: JsonObject | None = None
     choice: Selected | None = None
+    protocol: str | None = None
+    """How induction drew its non-edges."""
     provenance: Annotated[dict[str, Any], BeforeValidator(lambda given: given or {})] = {}
 
     @property
     def done(self) -> bool:
         """Whether the run finished, so that its scores are there."""
         return self.status == "done"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other run of the grid ran at the same time, so that its seconds can be compared."""
+        return self.provenance.get("parallel_runs") == 1
 
     @property
     def excuse(self) -> str:
@@ -228,7 +235,7 @@ def read_results(folder: str | Path) -> Results:
         f"The last line of {RECORDS} is unfinished and was ignored.": int(file.has_partial_line),
     }
     notices = [text.format(count) for text, count in counts.items() if count]
-    return Results(tuple(latest.values()), (*notices, *_mixtures(latest.values())))
+    return Results(tuple(latest.values()), (*notices, *_mixtures(tuple(latest.values()))))
 
 
 def grouped(runs: Iterable[Run], key: Callable[[Run], Key]) -> dict[Key, list[Run]]:
@@ -276,7 +283,7 @@ def _run(line: Line) -> Run:
         raise line.error(f"{task}, {field!r}: {first['msg']}, not {reprlib.repr(first['input'])}") from problem
 
 
-def _mixtures(runs: Iterable[Run]) -> list[str]:
+def _mixtures(runs: Sequence[Run]) -> list[str]:
     """Return a notice for each average over runs with different options, or on different graphs of one name."""
     notices = []
     for (task, dataset, method, _), group in grouped(
@@ -290,7 +297,23 @@ def _mixtures(runs: Iterable[Run]) -> list[str]:
         known = {json.dumps(run.provenance["data"], sort_keys=True) for run in group if run.provenance.get("data")}
         if len(known) > 1:
             notices.append(f"{dataset}: the runs are on different data; see the fingerprints.")
-    return notices
+    return notices + _mixed_code(runs)
+
+
+def _mixed_code(runs: Sequence[Run]) -> list[str]:
+    """Return a notice for each part of the code that changed between the runs, and for runs that do not tell."""
+    states = [run.provenance.get("code") or {} for run in runs]
+    known: dict[str, set[str]] = {}
+    for state in states:
+        for part, digest in state.items():
+            known.setdefault(str(part), set()).add(str(digest))
+    notices = [
+        f"The runs were made by {len(found)} states of the code of {part}; numbers may differ for that reason."
+        for part, found in known.items()
+        if len(found) > 1
+    ]
+    silent = sum(not state for state in states)
+    return notices + ([f"{silent} runs do not say which state of the code made them."] if silent else [])
 
 
 def _different_options(runs: Sequence[Run]) -> list[str]:

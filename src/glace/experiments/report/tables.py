@@ -27,6 +27,7 @@ from glace.experiments.report.results import (
     is_number,
     mean_score,
 )
+from glace.records import without_places
 
 _ABOUT = (
     f'Node embedding methods, measured on the tasks of the paper "{paper.TITLE}". Every number and picture is drawn '
@@ -34,6 +35,9 @@ _ABOUT = (
     "mean over seeds ± standard deviation."
 )
 _MOST_COMMANDS = 20
+WITHOUT = "_without_context"
+"""Ending of the fields of a record that are judged in the paper's way."""
+GRAPH2GAUSS = "graph2gauss"
 _COSTS = (
     ("seconds", "Seconds", "Seconds from the graph to the embedding"),
     ("peak_rss_mb", "Peak memory", "Peak memory of a run's process in megabytes, including libraries and graph"),
@@ -42,14 +46,15 @@ _COSTS = (
 
 def notices(results: Results) -> list[Block]:
     """Return what a reader must know before the results; nothing if all runs are done."""
-    return [Heading("Before you read", 2), *results.notices] if results.notices else []
+    return [Heading("To know before reading", 2), *results.notices] if results.notices else []
 
 
 def provenance(results: Results) -> list[Block]:
     """Return the last section: where the results come from."""
     blocks: list[Block] = [Heading("About this report", 2), _ABOUT, _facts(results)]
     # Runs of a grid also record the command of the grid, which is shorter than one command per run.
-    commands = _distinct(run.provenance.get("grid") or run.provenance.get("command") for run in results.runs)
+    given = (run.provenance.get("grid") or run.provenance.get("command") for run in results.runs)
+    commands = _distinct(without_places(str(each)) for each in given if each)
     if commands:
         more = [f"... and {len(commands) - _MOST_COMMANDS} more, in the records"] * (len(commands) > _MOST_COMMANDS)
         blocks += ["Commands", Code("\n".join([*map(str, commands[:_MOST_COMMANDS]), *more]))]
@@ -70,14 +75,41 @@ def cost(results: Results) -> list[Block]:
     for task in TASKS:
         runs = [run for run in results.of(task) if run.split == "random"]
         if any(is_number(run.get(field)) for run in runs for field, _, _ in _COSTS):
-            parts = (_cost_tables(task, runs, *each) for each in _COSTS)
-            return [Heading("Time and memory", 2), *(block for part in parts for block in part)]
+            parts = [block for each in _COSTS for block in _cost_tables(task, runs, *each)]
+            return [Heading("Time and memory", 2), *parts, *_budgets(task, runs)]
     return []
 
 
 def _cost_tables(task: str, runs: Sequence[Run], field: str, title: str, guide: str) -> list[Block]:
-    tables = dataset_tables(runs, lambda name, rows: [cost_column(name, rows, field)])
+    timed = runs if field != "seconds" else [run for run in runs if run.is_alone or not run.done]
+    if any(run.done for run in runs) and not any(run.done for run in timed):
+        return [Heading(title), "No run was without company (`--parallel-runs 1`), so no times are shown."]
+    tables = dataset_tables(timed, lambda name, rows: [cost_column(name, rows, field)])
     return [Heading(title), f"{guide}: {task}, mean over seeds.", *tables]
+
+
+_BUDGETS = (
+    "How long methods trained whose length depends on the graph, as it was (first seed): steps with the passes over "
+    "the edges that they make, or random walks per node and their length."
+)
+
+
+def _budgets(task: str, runs: Sequence[Run]) -> list[Block]:
+    """Return the length of training of the methods that record it."""
+    known = [run for run in runs if run.done and isinstance(run.get("budget"), Mapping)]
+    if not known:
+        return []
+
+    def column(name: str, rows: Rows) -> list[Column]:
+        return [text_column(name, [_budget(row[0].get("budget")) if row else "" for row in rows])]
+
+    return [Heading("Length of training"), f"{_BUDGETS} {task}.", *dataset_tables(known, column)]
+
+
+def _budget(used: Mapping[str, float]) -> str:
+    if "steps" in used:
+        return f"{used['steps']:,} steps, {used['epochs']:.3g} epochs"
+    return f"{used['walks']} walks of {used['length']}"
 
 
 def _facts(results: Results) -> Table:
@@ -92,9 +124,22 @@ def _facts(results: Results) -> Table:
         "When": _when(runs),
         "Machine": "; ".join(_described(each) for each in _distinct(run.provenance.get("machine") for run in runs)),
         "Versions": _versions(runs),
+        "Commits": ", ".join(map(str, _distinct(run.provenance.get("commit") for run in runs))),
+        "Code": "; ".join(_described(each) for each in _distinct(run.provenance.get("code") for run in runs)),
+        "Company": _company(runs),
     }
     given = {name: text for name, text in facts.items() if text}
     return Table((text_column("", given), text_column("", given.values())))
+
+
+def _company(runs: Sequence[Run]) -> str:
+    """Return how many runs ran at the same time, and what else kept the machine busy."""
+    at_once = sorted({int(each) for run in runs if is_number(each := run.provenance.get("parallel_runs"))})
+    loads = sorted(float(each) for run in runs if is_number(each := run.provenance.get("load_before")))
+    if not at_once:
+        return ""
+    load = f"; load of the machine before a run {loads[len(loads) // 2]:g}, at most {loads[-1]:g}" if loads else ""
+    return f"{' or '.join(map(str, at_once))} at a time{load}"
 
 
 def _counts(runs: Sequence[Run]) -> str:
@@ -131,8 +176,14 @@ def _distinct(values: Iterable[object]) -> list[object]:
 
 _GUIDE = (
     "Each method saw the graph without the held-out edges, then ranked those edges among as many non-edges. Gaussians "
-    "are scored by minus their dissimilarity, points by their dot product, as in the paper. Higher is better; the best "
-    "of a column is bold; a dash is explained below its table; an empty cell was not run, or does not apply."
+    "are scored by minus their dissimilarity, points by their dot product. Methods with second-order proximity are "
+    "judged in two ways: as they were trained, the embedding of one node with the context of the other, and `without "
+    "context`, by the embeddings of the two nodes, which is the paper's way and stands beside the paper's numbers. "
+    "Training and early stopping are the same in both. For other methods the two ways are one. Higher is better; the "
+    "best of a column is bold; a dash is explained below its table; an empty cell was not run, or does not apply."
+)
+_CONTEXTS = (
+    "Methods with second-order proximity (AUC), with contexts and `without context`. The better of the two is bold."
 )
 _COSINE = (
     "Points again (AUC), by dot product and by cosine: the length of a vector counts in the first and not in the "
@@ -148,11 +199,13 @@ _DIRECTED = (
 )
 _INDUCTION = (
     "A share of the nodes was hidden from training together with all their edges. Their embeddings come from their "
-    "attributes alone; the scores say how well their edges are ranked above non-edges."
+    "attributes alone; the scores say how well their edges are ranked above non-edges. `balanced` has as many "
+    "non-edges as edges. `as Graph2Gauss` draws the pairs as the authors' code of Graph2Gauss does, two to three "
+    "non-edges for each edge; the paper does not say how it drew its pairs, but its AP fits this one."
 )
 _COMPARED = (
-    "Ours, the paper's where it has numbers, and ours minus the paper's in percentage points; the best of a dataset "
-    "is bold."
+    "Ours, the paper's where it has numbers, and ours minus the paper's in percentage points, with pairs as in "
+    "Graph2Gauss and without context; the best of a dataset is bold."
 )
 
 
@@ -164,6 +217,8 @@ def link_prediction(runs: Sequence[Run]) -> list[Block]:
         tables = dataset_tables(random, lambda name, rows: [score_column(name, rows, "auc")])
         guide = "The area under the ROC curve, dataset by dataset."
         blocks += [Heading("AUC of all datasets"), guide, *tables, *_datasets(random)]
+    if seconds := [run for run in random if _has_contexts(run)]:
+        blocks += [Heading("With and without context"), _CONTEXTS, *dataset_tables(seconds, _both_ways)]
     if points := [run for run in random if is_number(run.get("auc_cosine"))]:
         blocks += [Heading("Dot product or cosine"), _COSINE, *dataset_tables(points, _dot_and_cosine)]
     given = grouped((run for run in runs if run.split != "random"), lambda run: (run.dataset, run.split))
@@ -193,10 +248,22 @@ def induction(runs: Sequence[Run]) -> list[Block]:
         columns = {}
         for dataset, some in by_dataset(group).items():
             methods = by_method(some)
-            numbers = _compared(methods, [paper.printed(method, dataset, share) for method in methods])
-            columns[dataset_name(dataset)] = [methods_column(methods), *numbers]
+            columns[dataset_name(dataset)] = [methods_column(methods), *_induction_columns(methods, dataset, share)]
         blocks += [Heading(title), _COMPARED, stacked("Dataset", columns)]
     return blocks
+
+
+def _induction_columns(methods: Mapping[str, Sequence[Run]], dataset: str, share: float) -> list[Column]:
+    """Return the scores of both protocols, and the paper's beside those that are judged in its way."""
+    rows = [[run for run in runs if run.protocol != GRAPH2GAUSS] for runs in methods.values()]
+    theirs = [[run for run in runs if run.protocol == GRAPH2GAUSS] for runs in methods.values()]
+    return [
+        *_ours(rows, "", "balanced"),
+        *_ours(theirs, "", "as Graph2Gauss"),
+        *_ours(theirs, WITHOUT, "as Graph2Gauss, without context"),
+        *_beside_paper(theirs, [paper.printed(method, dataset, share) for method in methods]),
+        *cost_columns(rows),
+    ]
 
 
 def without_unsupported(runs: Sequence[Run]) -> tuple[list[Run], list[Block]]:
@@ -215,22 +282,27 @@ def _datasets(runs: Sequence[Run]) -> list[Block]:
         methods = by_method(group)
         rows = list(methods.values())
         printed = [paper.printed(method, dataset) for method in methods]
-        guide, columns = "The paper prints no numbers for this graph.", [*_ours(rows), *cost_columns(rows)]
+        guide, columns = "The paper prints no numbers for this graph.", _two_ways(rows)
         if any(printed):
-            guide = "Ours, the paper's, and ours minus the paper's in percentage points."
+            guide = "Ours, the paper's, and ours without context minus the paper's in percentage points."
             guide = f"{guide} {paper.TABLE_2_CAVEATS.get(dataset, '')}".strip()
-            columns = _compared(methods, printed)
-        blocks += [Heading(dataset_name(dataset)), guide, Table((methods_column(methods), *columns))]
+            columns = [*columns, *_beside_paper(rows, printed)]
+        table = Table((methods_column(methods), *columns, *cost_columns(rows)))
+        blocks += [Heading(dataset_name(dataset)), guide, table]
     return blocks
 
 
-def _compared(methods: Mapping[str, Sequence[Run]], printed: Sequence[paper.Printed | None]) -> list[Column]:
-    """Return AUC and AP: ours, the paper's and the differences; then the cost."""
-    rows = list(methods.values())
-    auc = compared_columns("AUC", rows, "auc", [each and each.auc for each in printed])
-    ap = compared_columns("AP", rows, "ap", [each and each.ap for each in printed])
-    theirs = [column for both in zip(auc, ap, strict=True) for column in both]
-    return [*_ours(rows), *theirs, *cost_columns(rows)]
+def _two_ways(rows: Rows) -> list[Column]:
+    """Return the scores as trained and, if the records have them, without context."""
+    has_both = any(is_number(run.get(f"auc{WITHOUT}")) for runs in rows for run in runs)
+    return _ours(rows) + (_ours(rows, WITHOUT, "without context") if has_both else [])
+
+
+def _beside_paper(rows: Rows, printed: Sequence[paper.Printed | None]) -> list[Column]:
+    """Return the paper's numbers, and ours, judged in its way, minus the paper's."""
+    auc = compared_columns("AUC", rows, f"auc{WITHOUT}", [each and each.auc for each in printed])
+    ap = compared_columns("AP", rows, f"ap{WITHOUT}", [each and each.ap for each in printed])
+    return [column for both in zip(auc, ap, strict=True) for column in both]
 
 
 def _ours(rows: Rows, suffix: str = "", group: str = "ours") -> list[Column]:
@@ -238,22 +310,39 @@ def _ours(rows: Rows, suffix: str = "", group: str = "ours") -> list[Column]:
 
 
 def _dot_and_cosine(name: str, rows: Rows) -> list[Column]:
-    """Return both scores of each row side by side, the better of the two in bold."""
-    pairs = [
-        best_in_bold([row, row], [mean_score(row, "auc"), mean_score(row, "auc_cosine")], brief=True) for row in rows
+    return _side_by_side(name, rows, {"dot": "auc", "cosine": "auc_cosine"})
+
+
+def _both_ways(name: str, rows: Rows) -> list[Column]:
+    return _side_by_side(name, rows, {"with": "auc", "without context": f"auc{WITHOUT}"})
+
+
+def _side_by_side(name: str, rows: Rows, fields: Mapping[str, str]) -> list[Column]:
+    """Return scores of each row side by side, the better in bold."""
+    cells = [
+        best_in_bold([row] * len(fields), [mean_score(row, field) for field in fields.values()], brief=True)
+        for row in rows
     ]
-    dots, cosines = zip(*pairs, strict=True)
-    return [Column("dot", dots, name), Column("cosine", cosines, name)]
+    return [Column(title, column, name) for title, column in zip(fields, zip(*cells, strict=True), strict=True)]
+
+
+def _has_contexts(run: Run) -> bool:
+    """Whether the two ways of judging a run are two."""
+    return is_number(run.get(f"auc{WITHOUT}")) and run.get(f"auc{WITHOUT}") != run.get("auc")
 
 
 def _given_split(dataset: str, split: str, runs: Sequence[Run]) -> list[Block]:
     methods = by_method(runs)
     rows = list(methods.values())
     columns = [methods_column(methods), *_ours(rows, "", "all pairs")]
-    for suffix, group in (("_without_reversed", "without the reversed"), ("_cosine", "by cosine")):
+    for suffix, group in (
+        (WITHOUT, "without context"),
+        ("_without_reversed", "without the reversed"),
+        ("_cosine", "by cosine"),
+    ):
         if any(is_number(run.get(f"auc{suffix}")) for run in runs):
             columns += _ours(rows, suffix, group)
-    title = f"{dataset_name(dataset)}, the given split {split}"
+    title = f"{dataset_name(dataset)}, {paper.split_name(split)}"
     return [Heading(title), _guide_of_given(runs), Table((*columns, *cost_columns(rows)))]
 
 
