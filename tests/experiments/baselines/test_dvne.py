@@ -1,5 +1,7 @@
 """DVNE: the published loss against numpy, planted answers."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -29,7 +31,8 @@ def graph():
 def test_rows_are_transition_probabilities():
     graph = glace.from_arrays([[0, 1], [1, 2]], weights=[1.0, 3.0], ids=list("abcd"), directed=True)
     rows = neighbor_rows(graph).toarray()
-    np.testing.assert_allclose(rows, [[0, 1, 0, 0], [0.25, 0, 0.75, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    wanted = [[0.0, 1.0, 0.0, 0.0], [0.25, 0.0, 0.75, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    np.testing.assert_allclose(rows, wanted)
 
 
 def test_the_loss_of_triplets_is_that_of_the_paper():
@@ -41,14 +44,15 @@ def test_the_loss_of_triplets_is_that_of_the_paper():
 
     allowed = np.array([True, True, False, True, True])
     wanted = distance(numbers[0], numbers[1]) ** 2 + allowed * np.exp(-distance(numbers[0], numbers[2]))
-    gaussians = [Gaussian(*map(torch.from_numpy, each)) for each in numbers]
-    np.testing.assert_allclose(triplet_losses(*gaussians, torch.from_numpy(allowed)), wanted)
+    first, second, third = (Gaussian(*map(torch.from_numpy, each)) for each in numbers)
+    np.testing.assert_allclose(triplet_losses(first, second, third, torch.from_numpy(allowed)), wanted)
 
 
 def test_equal_gaussians_have_a_gradient():
     mean, variance = torch.zeros(1, 2, requires_grad=True), torch.ones(1, 2)
     same = Gaussian(mean, variance)
     triplet_losses(same, same, same, torch.tensor([True])).sum().backward()
+    assert mean.grad is not None
     assert torch.isfinite(mean.grad).all()
 
 
@@ -68,7 +72,7 @@ def test_the_error_counts_edges_only(graph):
 
 def test_held_out_edges_are_found_without_attributes(graph):
     train, held_out = hold_out(graph.without_attributes(), 0.1, np.random.default_rng(0))
-    options = {"dim": 8, "hidden": 32, "learning_rate": 1e-2, "max_steps": 150}
+    options: dict[str, Any] = {"dim": 8, "hidden": 32, "learning_rate": 1e-2, "max_steps": 150}
     found = DVNE(**options).embed(train, Streams(0))
     before = DVNE(**options | {"max_steps": 1, "learning_rate": 1e-9}).embed(train, Streams(0))
     assert found.dissimilarity == "wasserstein2"

@@ -1,5 +1,7 @@
 """SDNE: the published loss, the estimate from sampled columns, planted answers."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +28,9 @@ def graph():
 
 def test_rows_are_symmetric_and_at_most_one():
     directed = glace.from_arrays([[0, 1], [1, 2]], weights=[2.0, 8.0], directed=True)
-    np.testing.assert_allclose(adjacency_rows(directed).toarray(), [[0, 0.25, 0], [0.25, 0, 1], [0, 1, 0]])
+    np.testing.assert_allclose(
+        adjacency_rows(directed).toarray(), [[0.0, 0.25, 0.0], [0.25, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    )
 
 
 def by_hand(network, rows, nodes, beta):
@@ -54,7 +58,7 @@ def test_sampled_columns_give_the_same_on_average(graph):
     with torch.no_grad():
         points = network(network.rows, nodes).mean
         found = [network._error(points, nodes, rng.integers(150, size=30)).item() for _ in range(400)]
-    error = np.std(found) / 20
+    error = float(np.std(found)) / 20
     assert np.mean(found) == pytest.approx(by_hand(network, network.rows, nodes, 3), abs=4 * error)
 
 
@@ -74,7 +78,7 @@ def test_neighbours_are_drawn_together_by_alpha(graph):
 
 def test_held_out_edges_are_found_without_attributes(graph):
     train, held_out = hold_out(graph.without_attributes(), 0.1, np.random.default_rng(0))
-    options = {"dim": 16, "hidden": 32, "learning_rate": 1e-2, "max_steps": 150}
+    options: dict[str, Any] = {"dim": 16, "hidden": 32, "learning_rate": 1e-2, "max_steps": 150}
     found = SDNE(**options).embed(train, Streams(0))
     before = SDNE(**options | {"max_steps": 1, "learning_rate": 1e-9}).embed(train, Streams(0))
     assert link_prediction(found, held_out).auc > max(0.7, link_prediction(before, held_out).auc + 0.05)

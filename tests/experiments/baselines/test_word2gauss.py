@@ -1,6 +1,7 @@
 """word2gauss: the published loss against numpy, contexts of walks, bounds, planted answers, direction."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +43,7 @@ def kl(first, second):
 def test_the_loss_is_that_of_the_paper():
     network = GaussianTable(20, Word2Gauss(dim=3), Streams(0))
     gaussian = network.embed(identity(20), np.arange(20))
+    assert gaussian.variance is not None
     at = list(zip(gaussian.mean.astype(float), gaussian.variance.astype(float), strict=True))
     rng = np.random.default_rng(0)
     batch = SkipGrams(*(rng.integers(20, size=40) for _ in range(3)))
@@ -80,7 +82,7 @@ def test_bounds_hold_whatever_is_learned(graph):
 
 def test_held_out_edges_are_found_without_attributes(graph):
     train, held_out = hold_out(graph.without_attributes(), 0.1, np.random.default_rng(0))
-    options = {"dim": 8, "learning_rate": 5e-2, "max_steps": 100, "batch_size": 256}
+    options: dict[str, Any] = {"dim": 8, "learning_rate": 5e-2, "max_steps": 100, "batch_size": 256}
     found = Word2Gauss(**options).embed(train, Streams(0))
     before = Word2Gauss(**options | {"max_steps": 1, "learning_rate": 1e-9}).embed(train, Streams(0))
     assert found.dissimilarity == "symmetric_kl"

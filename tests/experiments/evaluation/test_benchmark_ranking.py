@@ -5,6 +5,7 @@ import itertools
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import glace
 from glace.errors import InputError
@@ -55,7 +56,7 @@ def test_the_split_is_a_partition_of_the_pairs(share, counts, directed):
     for held_out in (split.validation, split.test):
         assert len(held_out.non_edges) == len(held_out.edges)
         assert not graph.has_edges(held_out.non_edges).any()
-    np.testing.assert_array_equal(split.train.attributes.toarray(), graph.attributes.toarray())
+    assert not (sp.csr_array(split.train.features()) != sp.csr_array(graph.features())).nnz
 
 
 def test_nodes_may_lose_all_their_edges():
@@ -118,7 +119,8 @@ def test_the_truth_is_perfect_noise_is_not_and_nan_is_last(graph):
     assert len(kept) > 10
     assert perfect == BenchmarkRanking(1.0, 1.0, 1.0, 1.0 if len(kept) >= 50 else None, None, 1.0)
     nan = benchmark_ranking(lambda pairs: np.full(len(pairs), np.nan), split.test, negatives)
-    assert (nan.auc, nan.hits_at_20, nan.mrr) == (0.5, 0.0, pytest.approx(1 / 21))
+    assert (nan.auc, nan.hits_at_20) == (0.5, 0.0)
+    assert nan.mrr == pytest.approx(1 / 21)
 
 
 # Hard negatives
