@@ -481,7 +481,7 @@ WORDS = [
     (["--dissimilarity", "l2"], r"--dissimilarity must be 'kl', .* not 'l2'"),
     (["--dissimilarity", "dot"], r"dissimilarity 'dot' does not fit Gaussians; choose kl, symmetric_kl"),
     (["--method", "lace", "--dissimilarity", "kl"], r"dissimilarity 'kl' does not fit points .*choose dot"),
-    (["--method", "foo"], r"method must be one of attributes, .*, glace or, for ranking, .*, not 'foo'"),
+    (["--method", "foo"], r"method must be one of attributes, .*, glace, .* or, for ranking, .*, not 'foo'"),
     (["--lr-schedule", "x"], r"--lr-schedule must be 'cosine' or 'constant', not 'x'"),
     (["--nodes-without-attributes", "x"], r"--nodes-without-attributes must be one of error, empty, not 'x'"),
     (["--offset", "x"], r"--offset must be 'auto', 'learned' or a number, not 'x'"),
