@@ -116,7 +116,7 @@ def test_ours_beside_the_papers(text):
 
 
 def test_second_order_is_judged_in_two_ways_and_the_papers_stands_beside_the_paper(tmp_path):
-    second = {"auc": 0.85, "auc_without_context": 0.711, "ap_without_context": 0.72}
+    second: dict[str, Any] = {"auc": 0.85, "auc_without_context": 0.711, "ap_without_context": 0.72}
     text = drawn(tmp_path, [links("citeseer", "line", **second), links("citeseer", "graph2gauss", auc=0.96)])
     cells = row(text, "### Citeseer", "LINE 1st+2nd")
     assert cells[1:5] == ["85.00", "85.00", "71.10", "72.00"]
@@ -262,7 +262,7 @@ def test_every_share_is_tested_and_corrected_together(tmp_path):
     text = drawn(tmp_path, records)
     runs = read_results(write(tmp_path, records)).runs
     groups = {method: [run for run in runs if run.method == method] for method in methods}
-    plain = {
+    plain: dict[tuple[float, str], Any] = {
         (share, method): paired_test(groups["glace"], groups[method], share)
         for share in map(float, invented.SHARES)
         for method in ("attributes", "lace")
