@@ -210,7 +210,7 @@ def candidates(model: FittedModel, hidden: HeldOut, generator: np.random.Generat
     targets, features = pairs.candidates(sources)
     row, place = np.nonzero(targets >= 0)
     found = np.column_stack([sources[row], targets[row, place]])
-    scores, odds_of = link.scores(features[row, place]), 1e-9
+    scores = link.scores(features[row, place])
     keys = {*map(tuple, hidden.edges.tolist()), *map(tuple, hidden.edges[:, ::-1].tolist())}
     truth = np.array([pair in keys for pair in map(tuple, found.tolist())])
     others = np.flatnonzero(~truth & np.isin(found[:, 0], nodes))
@@ -218,7 +218,7 @@ def candidates(model: FittedModel, hidden: HeldOut, generator: np.random.Generat
     # The odds are those of an edge among all candidates; here there are as many edges as others.
     both = len(others) / len(nodes) * count / (link.candidate_recall * (1 if graph.directed else 2))
     drawn = np.concatenate([edges, generator.choice(others, len(edges))])
-    odds = link.probabilities(scores[drawn], odds_of) / odds_of * both
+    odds = np.exp(link.log_odds(scores[drawn])) / link.reference_edges * both
     said = odds / (1 + odds)
     parts = np.array_split(np.argsort(said, kind="stable"), PARTS)
     gaps = [abs(float(said[part].mean() - truth[drawn][part].mean())) for part in parts]

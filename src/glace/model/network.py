@@ -81,7 +81,7 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: InputRows, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians of the wanted input rows."""
-        return concatenated([each.head.gaussian(each.head.raw(each.hidden)) for each in self.hidden(inputs, rows)])
+        return concatenated([each.gaussian() for each in self.hidden(inputs, rows)])
 
     def hidden(self, inputs: InputRows, rows: NodeIndex) -> "list[Hidden]":
         """Return the hidden numbers of the wanted input rows, for each head."""
@@ -99,6 +99,10 @@ class Hidden(NamedTuple):
 
     hidden: Tensor
     head: Head
+
+    def gaussian(self) -> Gaussian:
+        """Return the Gaussians."""
+        return self.head.gaussian(self.head.raw(self.hidden))
 
 
 Member = Sequence[Hidden]
@@ -445,7 +449,7 @@ def branch_loss(
         members, placed = _encode(branch, proximity, inputs, batch)
         if penalty is not None:
             gaussian = concatenated([_gaussian(member) for member in members])
-            terms.append(penalty(proximity, _rows(gaussian, placed.anchors), branch.dims))
+            terms.append(penalty(proximity, gathered(gaussian, placed.anchors), branch.dims))
         offsets = branch.offsets[proximity]
         terms += [loss(network.measure, *member, placed) for member in zip(members, offsets, strict=True)]
     return torch.stack(terms).sum()
@@ -467,13 +471,13 @@ def _encode(branch: Branch, proximity: str, inputs: InputRows, batch: EdgeBatch)
 
 def _gaussian(member: Member) -> Gaussian:
     """Return the Gaussians of a member."""
-    return concatenated([each.head.gaussian(each.head.raw(each.hidden)) for each in member], axis=0)
+    return concatenated([each.gaussian() for each in member], axis=0)
 
 
 def torch_loss(measure: Dissimilarity, member: Member, offset: Tensor, batch: EdgeBatch) -> Tensor:
     """Return the loss of one member by torch's operations alone, on any device."""
     gaussian = _gaussian(member)
-    anchor, target, negative = (_rows(gaussian, rows) for rows in (batch.anchors, batch.targets, batch.negatives))
+    anchor, target, negative = (gathered(gaussian, rows) for rows in (batch.anchors, batch.targets, batch.negatives))
     logit = offset - measure.direct(anchor, target)
     negated = _negated_logits(measure, anchor, negative, offset)
     return edge_loss(logit, torch_negative_loss(negated, batch.allowed, batch.n_negatives))
@@ -506,8 +510,8 @@ def _negated_logits(measure: Dissimilarity, anchor: Gaussian, negative: Gaussian
     return own
 
 
-def _rows(gaussian: Gaussian, rows: NodeIndex) -> Gaussian:
-    # functional.embedding gathers rows like indexing does, but accumulates its gradient in a fixed order.
+def gathered(gaussian: Gaussian, rows: NodeIndex) -> Gaussian:
+    """Return some rows of Gaussians; like indexing, but the gradient is summed in a fixed order."""
     index = torch.from_numpy(rows).to(gaussian.mean.device)
     variance = None if gaussian.variance is None else functional.embedding(index, gaussian.variance)
     return Gaussian(functional.embedding(index, gaussian.mean), variance)

@@ -41,8 +41,6 @@ HIGHEST = 0.98
 LARGEST_PROBABILITY = 0.99
 RANKS = 100
 """Ranks that the calibration of lists is computed at."""
-SMALL_FRACTION = 1e-9
-"""So few missing edges that no probability reaches its limit."""
 LARGEST_SHIFT = 0.25
 """Limit of the shift of log-odds from the graph without the held-out edges to the whole one. On sparse graphs it is 0
 to 0.2. Where most of the best candidates are edges, higher scores are no more probable, and a shift that makes up for
@@ -151,8 +149,11 @@ class LinkModel:
         m missing ones and n pairs that are no edges, the odds of the fit are v / (m + n), and the answer is
         m / (m + n): the odds times m / v, which is the ratio of missing to held-out edges everywhere.
         """
-        odds = np.exp(np.interp(scores, *self.knots) + np.minimum(scores - self.knots[0, 0], 0))
-        return self._probabilities(odds, missing_edges)
+        return self._probabilities(self.log_odds(scores), missing_edges)
+
+    def log_odds(self, scores: Values) -> Values:
+        """Return the log-odds of a held-out edge at these scores."""
+        return np.asarray(np.interp(scores, *self.knots) + np.minimum(scores - self.knots[0, 0], 0))
 
     def probabilities_in_list(self, scores: Values, missing_edges: float) -> Values:
         """Return the probabilities of the best candidates of all nodes, best first.
@@ -164,10 +165,10 @@ class LinkModel:
         if self.rank_knots is None:
             return self.probabilities(scores, missing_edges)
         ranks = np.arange(1, len(scores) + 1)
-        return self._probabilities(np.exp(np.interp(np.log(ranks), *self.rank_knots)), missing_edges)
+        return self._probabilities(np.interp(np.log(ranks), *self.rank_knots), missing_edges)
 
-    def _probabilities(self, odds: Values, missing_edges: float) -> Values:
-        return np.asarray(np.minimum(odds * missing_edges / self.reference_edges, LARGEST_PROBABILITY))
+    def _probabilities(self, log_odds: Values, missing_edges: float) -> Values:
+        return np.asarray(np.minimum(np.exp(log_odds) * missing_edges / self.reference_edges, LARGEST_PROBABILITY))
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for the model file."""
@@ -459,8 +460,7 @@ def _calibration_by_rank(model: LinkModel, scores: Values, sample: Sample, share
     counts = np.cumsum(share * sample.weight[order])
     ranks = np.geomspace(1, max(counts[-1], 2), RANKS)
     there = scores[order[np.minimum(np.searchsorted(counts, ranks), len(order) - 1)]]
-    odds = model.probabilities(there, SMALL_FRACTION * model.reference_edges) / SMALL_FRACTION
-    return np.log([ranks, odds])
+    return np.array([np.log(ranks), model.log_odds(there)])
 
 
 def _hinges(values: Values, bends: Values) -> Values:

@@ -401,6 +401,7 @@ class Trainer:
     def _keep_weights(self) -> None:
         if self.best_weights is None:
             self.best_weights = _copied(self.network.weights())
+            return
         # Into the same memory: new pages would take longer than the copy.
         for name, value in self.network.weights().items():
             np.copyto(self.best_weights[name], value)

@@ -12,7 +12,6 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.experiments.methods import BASELINES, GAUSSIAN, LEARNED, METHODS, make
 from glace.experiments.splits import split_edges
 from glace.graph.split import HeldOut
-from glace.model.network import using_threads
 from glace.rng import Streams
 
 SHORT = {
@@ -55,13 +54,6 @@ def has_option(name, option):
 def options_of(name):
     """Options that learn the planted answer quickly; methods without an entry get 8 dimensions."""
     return OPTIONS.get(name, {"dim": 8} if has_option(name, "dim") else {})
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Steps this small take longer with more."""
-    with using_threads(1):
-        yield
 
 
 @pytest.fixture(params=[name for name in METHODS if name not in VARIANTS])

@@ -16,15 +16,7 @@ from glace.experiments.baselines.graph2gauss import Graph2Gauss, HopBatch, HopSa
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import hold_out
 from glace.metrics import LinkScores, link_scores
-from glace.model.network import using_threads
 from glace.rng import Streams
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Steps this small take longer with more."""
-    with using_threads(1):
-        yield
 
 
 def small(**options):

@@ -10,20 +10,7 @@ import glace
 from glace.experiments.baselines.sdne import SDNE, AutoEncoder, adjacency_rows
 from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.graph.split import hold_out
-from glace.model.network import using_threads
 from glace.rng import Streams
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Steps this small take longer with more."""
-    with using_threads(1):
-        yield
-
-
-@pytest.fixture(scope="module")
-def graph():
-    return glace.datasets.planted(150, communities=3, degree=8, attributes=60, words=10)
 
 
 def test_rows_are_symmetric_and_at_most_one():

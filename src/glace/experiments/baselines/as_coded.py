@@ -19,14 +19,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from glace.experiments.baselines.encoders import Encoder, gathered, validator
+from glace.experiments.baselines.encoders import Encoder, validator
 from glace.experiments.baselines.method import Descent, all_attributes, with_unseen
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.gaussian.embedding import Embedding
 from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.model.layers import dense_rows, xavier_uniform
-from glace.model.network import using_threads
+from glace.model.network import gathered, using_threads
 from glace.options import option
 from glace.rng import Streams
 from glace.sampling.edges import check_negatives_exist

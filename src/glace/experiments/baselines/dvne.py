@@ -9,15 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from glace.config.config import SamplingConfig
-from glace.experiments.baselines.encoders import (
-    NodeIndex,
-    RowEncoder,
-    entries,
-    gathered,
-    identity,
-    neighbor_rows,
-    validator,
-)
+from glace.experiments.baselines.encoders import NodeIndex, RowEncoder, entries, identity, neighbor_rows, validator
 from glace.experiments.baselines.method import Descent, refuse_unseen
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.gaussian.embedding import Embedding
@@ -25,7 +17,7 @@ from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.model.inputs import InputShape
 from glace.model.layers import Linear, input_layer
-from glace.model.network import using_threads
+from glace.model.network import gathered, using_threads
 from glace.options import option
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from glace.experiments.baselines.method import MAX_VALIDATION_EDGES
 from glace.gaussian.dissimilarity import Dissimilarity, Gaussian, concatenated
@@ -79,13 +78,6 @@ def validation_scores(encoder: Encoder, matrix: Matrix, measure: Dissimilarity, 
     if not np.isfinite(dissimilarities).all():
         return LinkScores(math.nan, math.nan)
     return link_scores(-dissimilarities, held_out.truth())
-
-
-def gathered(gaussian: Gaussian, places: NodeIndex) -> Gaussian:
-    """Return some rows; like indexing, but the gradient is summed in a fixed order."""
-    index = torch.from_numpy(np.ascontiguousarray(places, dtype=np.int64))
-    variance = None if gaussian.variance is None else functional.embedding(index, gaussian.variance)
-    return Gaussian(functional.embedding(index, gaussian.mean), variance)
 
 
 def identity(size: int) -> sp.csr_array:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glace.experiments.baselines.encoders import Encoder, NodeIndex, gathered, identity, validator
+from glace.experiments.baselines.encoders import Encoder, NodeIndex, identity, validator
 from glace.experiments.baselines.method import Descent, refuse_unseen
 from glace.experiments.baselines.node2vec import WalkSampler
 from glace.gaussian.dissimilarity import Gaussian, named
@@ -20,7 +20,7 @@ from glace.graph.graph import Graph
 from glace.graph.split import HeldOut
 from glace.model.inputs import InputShape
 from glace.model.layers import input_layer
-from glace.model.network import using_threads
+from glace.model.network import gathered, using_threads
 from glace.options import option
 from glace.rng import Streams
 from glace.sampling.edges import WeightedSampler
