@@ -8,8 +8,9 @@ dimensions in G members. Numbers have 4 bytes. What each stage must do:
   number and a value for each (12 + 8 bytes);
 - sparse forward: read a row of W for each non-zero, Z H numbers out of the C H that are touched; 2 Z H operations;
 - dense forward: heads 4 R H L / G operations, all pairs 2 B M F (F = 4 L for the symmetric KL, 2 L for KL); write
-  the B M dissimilarities of each member and read them once;
-- dense backward: twice the operations of the forward pass, the same traffic;
+  the B M dissimilarities of each member and read them once; the gradients are computed along, which takes twice as
+  many operations more, and the same traffic;
+- dense backward: scale the gradient of the R H hidden numbers;
 - optimizer: read a row of the R H upstream numbers for each non-zero, 2 Z H operations; read and write C H weights and
   a number for each row.
 
@@ -23,13 +24,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba import prange
 
 from benchmarks.stages import Sizes, StagedSteps
-from glace.kernels.compile import compiled
+from glace.kernels.compile import by_rows
 
 SMALLEST, LARGEST = 2**20, 2**30
 """Bytes of the arrays that speeds are measured with: within the second cache, and far beyond the last one's share."""
+LANES = 64
+"""Sums that are taken side by side, so that none waits for the one before."""
 PRODUCT = 1024
 REPEATS = 3
 
@@ -86,8 +88,8 @@ def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
         "draw": Cost(0, 0, 1, drawn),
         "input rows": Cost(0, 20 * entries, 12 * entries, 20 * entries),
         "sparse forward": Cost(2 * sums, 4 * sums, touched, encoded),
-        "dense forward": Cost(dense, 0, 1, 2 * scores),
-        "dense backward": Cost(2 * dense, 0, 1, 2 * scores),
+        "dense forward": Cost(3 * dense, 0, 1, 4 * scores),
+        "dense backward": Cost(0, 0, 1, 2 * encoded),
         "optimizer": Cost(2 * sums + 4 * sizes.columns * hidden, 4 * sums, encoded, 2 * touched),
     }
 
@@ -97,7 +99,11 @@ def measured(scale: float) -> Machine:
     largest = max(int(LARGEST * min(scale, 1)), 4 * SMALLEST)
     sizes = [int(size) for size in np.geomspace(SMALLEST, largest, 5)]
     arrays = [np.ones((size // 4096, 1024), dtype=np.float32) for size in sizes]
-    read = [size / _least(lambda array=array: _sums(array)) for size, array in zip(sizes, arrays, strict=True)]
+    sums = [np.empty(len(array), np.float32) for array in arrays]
+    read = [
+        size / _least(lambda array=array, out=out: _sums(array, out))
+        for size, array, out in zip(sizes, arrays, sums, strict=True)
+    ]
     update = [2 * size / _least(lambda array=array: _raise(array)) for size, array in zip(sizes, arrays, strict=True)]
     square = torch.ones(PRODUCT, PRODUCT)
     return Machine(2 * PRODUCT**3 / _least(lambda: square @ square), sizes, read, update)
@@ -119,24 +125,21 @@ def _least(job: Any) -> float:
     return min(found)
 
 
-@compiled
-def _sums(array: Any) -> Any:
-    """Read all of it, and write hardly anything: the sums of each row's eighths, place by place."""
-    width = array.shape[1] // 8
-    out = np.zeros((64, width), np.float32)
-    for r in prange(len(array)):
-        # Rows far apart write to different places: n_jobs must not wait for each other's.
-        row, sums = array[r], out[r * 64 // len(array)]
-        for c in range(width):
-            a, b, d, e = row[c], row[c + width], row[c + 2 * width], row[c + 3 * width]
-            f, g, h, k = row[c + 4 * width], row[c + 5 * width], row[c + 6 * width], row[c + 7 * width]
-            sums[c] = ((a + b) + (d + e)) + ((f + g) + (h + k))
-    return out
+@by_rows(lambda array, _out: len(array))
+def _sums(array: Any, out: Any, begin: int = 0, end: int = 0) -> None:
+    """Read all of it, and write hardly anything: the sum of each row."""
+    sums = np.zeros(LANES, np.float32)
+    for r in range(begin, end):
+        sums[:] = 0
+        for c in range(0, array.shape[1], LANES):
+            for lane in range(LANES):
+                sums[lane] += array[r, c + lane]
+        out[r] = sums[0]
 
 
-@compiled
-def _raise(array: Any) -> None:
+@by_rows(len)
+def _raise(array: Any, begin: int = 0, end: int = 0) -> None:
     """Read and write all of it."""
-    for r in prange(len(array)):
+    for r in range(begin, end):
         for c in range(array.shape[1]):
             array[r, c] += np.float32(1.0)

@@ -46,10 +46,9 @@ def record(path: Path) -> dict[str, object]:
 
 
 SAID = {
-    "link-prediction": [r"auc +0\.\d{4}\n", r"ap +0\.\d{4}\n"],
+    "link-prediction": [r"auc +0\.\d{4}\n", r"ap +0\.\d{4}\n", r"seconds +validation AUC", r"\d\.\d{4} +0\.\d{4}"],
     "node-classification": [r"labels +micro-F1 +macro-F1", r"50% +0\.\d{4} +0\.\d{4}"],
     "induction": [r"auc +0\.\d{4}\n"],
-    "convergence": [r"seconds +validation AUC", r"\d\.\d{4} +0\.\d{4}"],
     "visualization": [r"silhouette +-?0\.\d{4}"],
     "ranking": [r"hidden edges +60\n", r"MRR +Hits@10", r"glace +0\.\d{4} +0\.\d{4}"],
     "benchmark-ranking": [r"hidden edges +60\n", r"AUC +Hits@20 +Hits@50 +Hits@100 +MRR", r"glace +0\.\d{4} +0\.\d{4}"],
@@ -126,7 +125,6 @@ def refused(folder, capsys):
         (["induction", "--method", "gcn"], "method must be one of attributes, .* or, for ranking, .*, not 'gcn'"),
         (["induction", "--method", "line"], "line uses only edges, so it cannot embed"),
         (["uncertainty", "--method", "vgae"], "vgae has points, which have no variance"),
-        (["convergence", "--method", "vgae"], "vgae keeps no record of its training"),
         (["induction", "--option", "depth=3"], "glace has no option 'depth'; it has dim, hidden, "),
         (["induction", "--option", "dim=none"], "--dim must be a whole number of at least 1, not 'none'"),
         (["induction", "--option", "dim"], "give an option of a method as NAME=VALUE, not 'dim'"),

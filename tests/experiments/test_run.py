@@ -113,6 +113,10 @@ def test_classes_and_convergence_have_three_seeds():
     assert {run.seed for run in runs(["figure-1"])} == {run.seed for run in runs(["figure-2"])} == {0, 1, 2}
 
 
+def test_the_curves_of_training_are_those_of_table_2():
+    assert set(runs(["figure-2"])) < set(runs(["table-2"]))
+
+
 def test_what_is_asked_for_takes_the_place_of_the_papers():
     found = runs(["table-2"], ["citeseer", "cora-ml"], ["line", "glace"], 2)
     wanted = [
@@ -152,7 +156,7 @@ def test_runs_are_told_apart_by_all_that_makes_them():
     plain = Evaluation("link-prediction", "dblp", "lace")
     others = [
         replace(plain, dataset="cora"),
-        Evaluation("convergence", "dblp", "lace"),
+        Evaluation("uncertainty", "dblp", "lace"),
         Evaluation("link-prediction", "dblp", "glace"),
         Evaluation("link-prediction", "dblp", "lace", 1),
         Evaluation("link-prediction", "dblp", "lace", split=SPLIT),

@@ -43,14 +43,13 @@ OF_GLACE = {
     "benchmark-ranking": {f"{name}_link_model" for name in BenchmarkRanking._fields},
 }
 OF_LEARNED = {
-    "link-prediction": {"brier", "calibration_error", "reliability"},
+    "link-prediction": {"curve", "brier", "calibration_error", "reliability"},
     "uncertainty": {"without_least_certain", "without_least_certain_answers", "error_of_halves"},
 }
 BY_TASK = {
     "link-prediction": {"split", "auc", "ap", "validation_auc", "auc_without_context", "ap_without_context"},
     "node-classification": {"features", "micro_f1", "macro_f1", "micro_f1_trials", "macro_f1_trials"},
     "induction": {"hidden_share", "auc", "ap", "auc_without_context", "ap_without_context", "pairs", "edge_share"},
-    "convergence": {"curve", "split"},
     "ranking": {"hidden_edges", *FullRanking._fields},
     "benchmark-ranking": {"hidden_edges", "hidden_share", *BenchmarkRanking._fields},
     "visualization": {"silhouette", "points", "classes", "class_names"},
@@ -235,7 +234,6 @@ def test_every_method_has_the_same_split_and_no_test_edge(graph, monkeypatch):
         monkeypatch.setattr(tasks.TimedEmbed, name, heard)
     for method in OPTIONS:
         values(graph, "link-prediction", method)
-    values(graph, "convergence", "lace")
     values(graph, "uncertainty", "glace")
     assert {method for method, *_ in seen} == set(OPTIONS)
     assert len({given[1:] for given in seen}) == 1
@@ -359,7 +357,7 @@ def write_split(graph, path: Path, turned: int = 0):
     return split
 
 
-@pytest.mark.parametrize("task", ["link-prediction", "convergence", "uncertainty"])
+@pytest.mark.parametrize("task", ["link-prediction", "uncertainty"])
 def test_a_given_split_is_named_and_used(graph, tmp_path, task):
     write_split(graph, tmp_path / "given.npz", turned=5)
     found = values(graph, task, "glace", split=tmp_path / "given.npz")
@@ -389,7 +387,7 @@ def test_the_same_seed_gives_the_same_figures(graph):
 
 
 def test_a_curve_rises_with_time(graph):
-    curve = values(graph, "convergence", "glace", options=TINY)["curve"]
+    curve = values(graph, "link-prediction", "glace", options=TINY)["curve"]
     assert len(curve) >= 2
     assert all(len(point) == 2 for point in curve)
     assert (np.diff(curve, axis=0) > 0)[:, 1].all()
@@ -416,16 +414,13 @@ def test_who_cannot_do_what():
     assert [name for name in METHODS if not unsupported("uncertainty", name)] == list(GAUSSIAN)
     assert {"graph2gauss", "glace-published", "glace"} <= set(GAUSSIAN)
     assert "lace" not in GAUSSIAN
-    assert not unsupported("convergence", "line")
     reasons = [
         unsupported("induction", "node2vec"),
         unsupported("uncertainty", "lace"),
-        unsupported("convergence", "vgae"),
     ]
     assert reasons == [
         "node2vec uses only edges, so it cannot embed nodes outside of the training graph",
         "lace has points, which have no variance",
-        "vgae keeps no record of its training; glace, lace and line do",
     ]
     assert all(unsupported(task, name) is None for task in ("link-prediction", "visualization") for name in METHODS)
 
@@ -456,15 +451,15 @@ def test_who_cannot_do_what():
         (Evaluation("link-prediction", "dblp", "lace", seed=-1), "seed must be a whole number of at least 0, not -1"),
         (
             Evaluation("induction", "dblp", "lace", split=Path("x.npz")),
-            "a split applies to link-prediction and convergence and uncertainty, not to induction; leave it out",
+            "a split applies to link-prediction and uncertainty, not to induction; leave it out",
         ),
         (
-            Evaluation("convergence", "dblp", "lace", hidden_share=0.1),
-            "a hidden share applies to induction and benchmark-ranking, not to convergence; leave it out",
+            Evaluation("visualization", "dblp", "lace", hidden_share=0.1),
+            "a hidden share applies to induction and benchmark-ranking, not to visualization; leave it out",
         ),
         (
-            Evaluation("convergence", "dblp", "lace", protocol="balanced"),
-            "a protocol applies to induction, not to convergence; leave it out",
+            Evaluation("visualization", "dblp", "lace", protocol="balanced"),
+            "a protocol applies to induction, not to visualization; leave it out",
         ),
         (
             Evaluation("induction", "dblp", "lace", protocol="fair"),

@@ -14,6 +14,7 @@ from glace.fitted.state import History, Progress, ValidationPoint
 from glace.graph.split import HeldOut
 from glace.kernels.compile import threads
 from glace.model.network import using_threads
+from glace.training import loop
 from glace.training.loop import Validation
 from glace.training.train import TRAINING_END, training_task
 from tests.conftest import small
@@ -132,6 +133,22 @@ def test_several_threads_train_the_same_network_as_one(planted):
     alone, together = (glace.GLACE(**options | {"n_jobs": count}).fit(planted) for count in (1, 3))
     np.testing.assert_array_equal(alone.embedding_.mean, together.embedding_.mean)
     np.testing.assert_array_equal(alone.embedding_.variance, together.embedding_.variance)
+
+
+@pytest.mark.parametrize(("members", "kernel_threads"), [(1, 3), (3, 1)])
+def test_threads_train_a_branch_each_or_divide_the_only_one(planted, monkeypatch, members, kernel_threads):
+    seen, branch_loss = set(), loop.branch_loss
+
+    def heard(*arguments):
+        seen.add(threads())
+        return branch_loss(*arguments)
+
+    monkeypatch.setattr(loop, "branch_loss", heard)
+    config = Config.of(small(max_steps=5, ensemble_size=members))
+    trainer = training_task(planted, config, "symmetric_kl").trainer(config)
+    with using_threads(3):
+        trainer.run()
+    assert seen == {kernel_threads}
 
 
 def test_a_step_does_not_look_at_the_other_nodes(encoded_rows):

@@ -45,7 +45,7 @@ def evaluate(
         str,
         Argument(
             metavar="TASK",
-            help="link-prediction, ranking, benchmark-ranking, node-classification, induction, convergence, "
+            help="link-prediction, ranking, benchmark-ranking, node-classification, induction, "
             "visualization or uncertainty.",
         ),
     ],

@@ -20,6 +20,7 @@ from glace.experiments.code_state import code_state
 from glace.experiments.evaluation.rankers import HEURISTICS
 from glace.experiments.methods import METHODS
 from glace.experiments.record_file import JsonObject, RecordFile, key_of
+from glace.experiments.report.paper import CONVERGING
 from glace.experiments.splits import PROTOCOLS
 from glace.experiments.tasks import SPLITTING, Evaluation, unsupported
 from glace.records import Record, command_line, provenance, without_places
@@ -32,7 +33,7 @@ AS_CODED = "glace-as-coded"
 RATED = tuple(name for name in METHODS if name != AS_CODED and not name.endswith("-kl"))
 """Without the rows that differ for directed graphs only."""
 PLAIN = tuple(name for name in RATED if not name.endswith(("-first", "-second", "-wasserstein2")))
-DIRECTED = ("lace", "word2gauss", "graph2gauss", "glace-wasserstein2", "glace-symmetric-kl", "glace-kl")
+DIRECTED = ("lace", "word2gauss", "graph2gauss", "glace-symmetric-kl", "glace-kl")
 AUTHORS_SPLIT = "cora_ml_split.npz"
 """File of the authors' own split of Cora-ML, looked for in the data folder."""
 
@@ -79,11 +80,7 @@ EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
         ),
     ),
     "figure-1": (Experiment("node-classification", CITATIONS, PLAIN, 3),),
-    "figure-2": (
-        Experiment(
-            "convergence", (*CITATIONS, *LARGER), ("line", "lace-published", "lace", "glace-published", "glace"), 3
-        ),
-    ),
+    "figure-2": (Experiment("link-prediction", (*CITATIONS, *LARGER), CONVERGING, 3),),
     "figure-3": (
         Experiment(
             "visualization",
@@ -93,7 +90,11 @@ EXPERIMENTS: dict[str, tuple[Experiment, ...]] = {
         ),
     ),
     "uncertainty": (Experiment("uncertainty", CITATIONS, ("graph2gauss", "glace-published", "glace"), 1),),
-    "benchmark-ranking": (Experiment("benchmark-ranking", BENCHMARKS, (*HEURISTICS, *PLAIN), 5, (0.1, 0.2)),),
+    "benchmark-ranking": (
+        Experiment("benchmark-ranking", BENCHMARKS, (*HEURISTICS, *PLAIN), 5, (0.1,)),
+        # The share that tables of other papers have.
+        Experiment("benchmark-ranking", BENCHMARKS, ("glace",), 5, (0.2,)),
+    ),
     "directed": (Experiment("link-prediction", ("cora-ml", "citeseer", "dblp", *LARGER), DIRECTED, 3, directed=True),),
 }
 

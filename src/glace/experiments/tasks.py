@@ -155,8 +155,6 @@ def unsupported(task: str, method: str) -> str | None:
         return f"{method} uses only edges, so it cannot embed nodes outside of the training graph"
     if task == "uncertainty" and method not in GAUSSIAN:
         return f"{method} has points, which have no variance"
-    if task == "convergence" and not isinstance(made, Learned):
-        return f"{method} keeps no record of its training; glace, lace and line do"
     return None
 
 
@@ -190,6 +188,8 @@ def _split(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Split:
 def _link_prediction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
     split = _split(graph, embed, wanted)
     values = link_values(embed.points(split.train, validation=split.validation), split)
+    if isinstance(embed.method, Learned):
+        values["curve"] = embed.method.curve
     fitted = _with_link_model(embed.method)
     return values if fitted is None else values | link_model_values(fitted, split.test)
 
@@ -267,13 +267,6 @@ def _induction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
     return facts | pair_values(embedding, split.test)
 
 
-def _convergence(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
-    assert isinstance(embed.method, Learned)
-    split = _split(graph, embed, wanted)
-    embed(split.train, validation=split.validation)
-    return {"curve": embed.method.curve}
-
-
 def _visualization(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:
     labelled(graph.labels, graph.num_nodes)  # raises before the graph is embedded
     return visualization(embed(graph), graph.labels, seed=embed.streams.seed).values()
@@ -290,13 +283,12 @@ TASKS: dict[str, Callable[[Graph, TimedEmbed, Evaluation], Values]] = {
     "link-prediction": _link_prediction,
     "node-classification": _node_classification,
     "induction": _induction,
-    "convergence": _convergence,
     "visualization": _visualization,
     "uncertainty": _uncertainty,
     "ranking": _ranking,
     "benchmark-ranking": _benchmark_ranking,
 }
-SPLITTING = ("link-prediction", "convergence", "uncertainty")
+SPLITTING = ("link-prediction", "uncertainty")
 """Tasks that hold out edges."""
 HIDING = ("induction", "benchmark-ranking")
 """Tasks with a share of hidden nodes or edges."""

@@ -299,7 +299,8 @@ class Trainer:
         batches = [self._batch(first + later * size) for later in range(count)]
         train = partial(self._train, batches, [self._learning_rate(later * size) for later in range(count)])
         with self._mode(first):
-            each = (self._pool.map if self._pool else map)(train, self.trained)
+            # One branch alone is trained by this thread, whose kernels divide their rows among all threads.
+            each = (self._pool.map if self._pool and len(self.trained) > 1 else map)(train, self.trained)
             # After the branches, so that these short tasks fill the time in which a thread has no branch left.
             self._prepare_ahead(first + count * size, count)
             self.losses = dict(zip((part.number for part in self.trained), each, strict=True))

@@ -132,8 +132,7 @@ def test_seconds_are_those_of_runs_without_company(tmp_path):
     alone = drawn(tmp_path, [links(seconds=10.0), links(seed=1, seconds=99.0, provenance=with_others)])
     assert row(alone, "### DBLP", "GLACE")[-3:] == ["2", "10.0", "500"]
     assert row(alone, "### Seconds", "GLACE")[1:] == ["10.0"]
-    busy = [links(provenance=with_others), curve("dblp", "glace", 0, 0.99, 1.0) | {"provenance": with_others}]
-    text = drawn(tmp_path, busy)
+    text = drawn(tmp_path, [links(provenance=with_others, curve=curve(0.99, 1.0))])
     assert row(text, "### DBLP", "GLACE")[-3:] == ["1", "", "500"]
     assert "No run was without company" in text
     assert "convergence.png" not in text
@@ -284,8 +283,8 @@ def test_seconds_to_a_goal_are_those_of_the_first_time():
 
 
 def test_goals_only_some_seeds_reach_say_how_many(tmp_path):
-    text = drawn(tmp_path, [curve("dblp", "glace", 0, 0.96, 1.0), curve("dblp", "glace", 1, 0.92, 1.0)])
-    cells = row(text, "### DBLP", "GLACE")
+    text = drawn(tmp_path, [links(curve=curve(0.96, 1.0)), links(seed=1, curve=curve(0.92, 1.0))])
+    cells = row(text.split("## Convergence")[1], "### DBLP", "GLACE")
     assert cells[1] == "94.00 ± 2.83"
     assert "(" not in cells[2]
     assert cells[3].endswith("(1 of 2)")
@@ -316,7 +315,7 @@ def test_pictures_of_like_names_have_files_of_their_own(tmp_path):
 
 @pytest.mark.parametrize("status", ["timeout", "memory", "unsupported", "failed"])
 def test_a_report_of_nothing_that_finished_can_be_drawn(tmp_path, status):
-    tasks = ["link-prediction", "node-classification", "induction", "convergence", "visualization", "uncertainty"]
+    tasks = ["link-prediction", "node-classification", "induction", "visualization", "uncertainty"]
     text = drawn(tmp_path, [record(task, status=status, reason="bad luck") for task in tasks])
     assert "bad luck" in text
 
@@ -367,7 +366,7 @@ def test_a_file_in_the_place_of_the_folder_of_plots_is_said(tmp_path):
 
 
 def test_the_verb_says_what_it_wrote(tmp_path, capsys):
-    folder = write(tmp_path, [links(), curve("dblp", "glace", 0, 0.9, 1.0)])
+    folder = write(tmp_path, [links(curve=curve(0.9, 1.0))])
     assert run(["reproduce", "--redraw", str(folder)]) == 0
     printed = capsys.readouterr().out
     assert "report.html" in printed

@@ -39,6 +39,8 @@ _METHODS = {
     "glace-symmetric-kl": "GLACE, symmetric KL",
     "glace-kl": "GLACE, directed KL",
 }
+CONVERGING = ("line", "lace-published", "lace", "glace-published", "glace")
+"""Methods whose curves of training are drawn, as in Figure 2."""
 _SPLITS = {"cora_ml_split.npz": "the authors' split"}
 _DATASETS = {
     "cora-ml": "Cora-ML",

@@ -22,7 +22,7 @@ from pydantic import (
 
 from glace.errors import InputError
 from glace.experiments.record_file import COMPRESSED, RECORDS, Line, RecordFile, key_of
-from glace.experiments.report.paper import datasets_in_order, methods_in_order
+from glace.experiments.report.paper import CONVERGING, datasets_in_order, methods_in_order
 
 STATUSES = {
     "done": "done",
@@ -110,15 +110,18 @@ class Run(BaseModel):
 
 
 class LinkPrediction(Run):
-    """A finished run of link prediction, or of induction."""
+    """A finished run of link prediction; learned methods have a curve of [seconds, validation AUC]."""
 
     auc: UnitInterval
     ap: UnitInterval
+    curve: Pairs | None = None
 
 
-class Induction(LinkPrediction):
+class Induction(Run):
     """A finished run of induction."""
 
+    auc: UnitInterval
+    ap: UnitInterval
     hidden_share: UnitInterval
 
 
@@ -127,13 +130,6 @@ class NodeClassification(Run):
 
     micro_f1_trials: Trials
     macro_f1_trials: Trials
-
-
-class Convergence(Run):
-    """A finished run of convergence; the curve is a list of [seconds, AUC]."""
-
-    curve: Pairs
-    seconds: float
 
 
 class Visualization(Run):
@@ -177,7 +173,6 @@ _FINISHED: dict[str, type[Run]] = {
     LINKS: LinkPrediction,
     "node-classification": NodeClassification,
     "induction": Induction,
-    "convergence": Convergence,
     "visualization": Visualization,
     "uncertainty": Uncertainty,
     "benchmark-ranking": BenchmarkRanking,
@@ -203,6 +198,11 @@ class Results:
     def of(self, task: str) -> list[Run]:
         """Return the runs of one task, without link prediction on directed graphs."""
         return [run for run in self.runs if run.task == task and not (run.directed and task == LINKS)]
+
+    def converging(self) -> list[Run]:
+        """Return the runs of link prediction whose curves of training are drawn."""
+        drawn = [run for run in self.of(LINKS) if run.method in CONVERGING and run.split == "random"]
+        return [run for run in drawn if run.get("curve") or not run.done]
 
     def directed(self) -> list[Run]:
         """Return the runs of link prediction on directed graphs."""

@@ -1,28 +1,43 @@
 """From a folder of records to its report."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from glace.drawing.document import PLOTS, Block, Heading, Picture, pictures, to_html, to_markdown
 from glace.errors import InputError
 from glace.experiments.report import curves, ranking, tables
-from glace.experiments.report.results import Results, read_results
+from glace.experiments.report.results import Results, Run, read_results
 from glace.storage.files import replacing
 
 TITLE = "Gaussian embeddings of attributed graphs: results"
-_SECTIONS = {
-    "link-prediction": ("Link prediction (Table 2)", tables.link_prediction),
-    "node-classification": ("Node classification (Figure 1)", curves.node_classification),
-    "induction": ("Induction (Table 3)", tables.induction),
-    "convergence": ("Convergence (Figure 2)", curves.convergence),
-    "visualization": ("Visualization (Figure 3)", curves.visualization),
-    "uncertainty": ("Uncertainty", curves.uncertainty),
-    "benchmark-ranking": ("Ranking (not in the paper)", ranking.benchmark_ranking),
-}
-"""Title and blocks of each task, in the order of the report; the first block explains the task."""
+
+
+class _Section(NamedTuple):
+    """Title of a section, the runs it is about, and its blocks, of which the first explains the task."""
+
+    title: str
+    runs: Callable[[Results], list[Run]]
+    blocks: Callable[[Sequence[Run]], list[Block]]
+
+
+def _of(task: str) -> Callable[[Results], list[Run]]:
+    return lambda results: results.of(task)
+
+
+_SECTIONS = (
+    _Section("Link prediction (Table 2)", _of("link-prediction"), tables.link_prediction),
+    _Section("Node classification (Figure 1)", _of("node-classification"), curves.node_classification),
+    _Section("Induction (Table 3)", _of("induction"), tables.induction),
+    _Section("Convergence (Figure 2)", Results.converging, curves.convergence),
+    _Section("Visualization (Figure 3)", _of("visualization"), curves.visualization),
+    _Section("Uncertainty", _of("uncertainty"), curves.uncertainty),
+    _Section("Ranking (not in the paper)", _of("benchmark-ranking"), ranking.benchmark_ranking),
+    _Section("Directed link prediction (not in the paper)", Results.directed, tables.directed),
+)
 
 
 def write_report(folder: str | Path) -> list[Path]:
@@ -44,15 +59,13 @@ def write_report(folder: str | Path) -> list[Path]:
 
 
 def report_of(results: Results) -> list[Block]:
-    """Return the report of some results, with a section for each task that was run."""
+    """Return the report of some results, with a section for everything that was run."""
     blocks: list[Block] = [Heading(TITLE, 1), *tables.notices(results)]
-    for task, (title, section) in _SECTIONS.items():
-        if results.of(task):
-            runs, excluded = tables.without_unsupported(results.of(task))
-            guide, *rest = section(runs)
-            blocks += [Heading(title, 2), guide, *excluded, *rest]
-    if results.directed():
-        blocks += [Heading("Directed link prediction (not in the paper)", 2), *tables.directed(results.directed())]
+    for section in _SECTIONS:
+        if found := section.runs(results):
+            runs, excluded = tables.without_unsupported(found)
+            guide, *rest = section.blocks(runs)
+            blocks += [Heading(section.title, 2), guide, *excluded, *rest]
     return list(_with_file_names([*blocks, *tables.cost(results), *tables.provenance(results)]))
 
 
