@@ -414,10 +414,7 @@ def test_who_cannot_do_what():
     assert [name for name in METHODS if not unsupported("uncertainty", name)] == list(GAUSSIAN)
     assert {"graph2gauss", "glace-published", "glace"} <= set(GAUSSIAN)
     assert "lace" not in GAUSSIAN
-    reasons = [
-        unsupported("induction", "node2vec"),
-        unsupported("uncertainty", "lace"),
-    ]
+    reasons = [unsupported("induction", "node2vec"), unsupported("uncertainty", "lace")]
     assert reasons == [
         "node2vec uses only edges, so it cannot embed nodes outside of the training graph",
         "lace has points, which have no variance",

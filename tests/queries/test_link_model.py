@@ -31,7 +31,7 @@ from glace.queries.link_model import (
     ranking_scores,
     sample_nodes,
 )
-from glace.queries.pair_features import PairFeatures
+from glace.queries.pair_features import LARGEST_LOGIT, PairFeatures
 
 
 def sample_of(source, truth, features=None, weight=None, recall=1.0):
@@ -105,6 +105,21 @@ def test_scores_are_linear_and_quadratic_in_the_features():
     features = rng.normal(size=(2, 5, 3)).clip(-LARGEST, LARGEST)
     expected = [[linear @ x + x @ quadratic @ x for x in row] for row in features]
     np.testing.assert_allclose(plain.scores(features), expected)
+
+
+def test_below_the_lowest_logit_scores_fall_with_it():
+    """A square that rises again on the far side must not put strangers first."""
+    plain = Regression.standard(2)._replace(quadratic=np.diag([1.0, 0.5]), lowest=np.array(-1.0))
+    features = np.array([[2.0, 1.0], [-1.0, 1.0], [-1.5, 1.0], [-20.0, 1.0]])
+    np.testing.assert_allclose(plain.scores(features), [4.5, 1.5, 1.0, -17.5])
+
+
+def test_strangers_stand_below_all_candidates(learned, pairs, split):
+    _, features = pairs.candidates(np.arange(20))
+    near = np.quantile(features[..., 0], 0.5)
+    strangers = np.where(np.arange(features.shape[-1]) == 0, -LARGEST_LOGIT, features)
+    assert learned.regression.lowest < near
+    assert (learned.scores(strangers) < learned.scores(features) - 1).mean() > 0.99
 
 
 def test_ranking_beside_counting():

@@ -69,8 +69,8 @@ def show(monkeypatch, shown):
 def test_validation_edges_do_not_leak_into_the_link_model(split, telling_gaussians):
     validation, test = validation_and_test(split)
     assert validation < 0.1
-    # Both are by chance: for six random states 0.04 to 0.07 and 0.02 to 0.04.
-    assert validation < 2.5 * test
+    # Both are by chance: for eight random states 0.04 to 0.08 and 0.02 to 0.05.
+    assert validation < 3 * test
 
 
 def test_leaking_gaussians_would_be_seen(split, telling_gaussians, monkeypatch):
