@@ -20,6 +20,7 @@ an array as large as what the stage walks over, operations at that of a float32 
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,8 +31,8 @@ from glace.kernels.compile import by_rows
 
 SMALLEST, LARGEST = 2**20, 2**30
 """Bytes of the arrays that speeds are measured with: within the second cache, and far beyond the last one's share."""
-LANES = 64
-"""Sums that are taken side by side, so that none waits for the one before."""
+LARGE_ENOUGH = 2**27
+"""Bytes that one measurement passes over."""
 PRODUCT = 1024
 REPEATS = 3
 
@@ -99,12 +100,13 @@ def measured(scale: float) -> Machine:
     largest = max(int(LARGEST * min(scale, 1)), 4 * SMALLEST)
     sizes = [int(size) for size in np.geomspace(SMALLEST, largest, 5)]
     arrays = [np.ones((size // 4096, 1024), dtype=np.float32) for size in sizes]
-    sums = [np.empty(len(array), np.float32) for array in arrays]
-    read = [
-        size / _least(lambda array=array, out=out: _sums(array, out))
-        for size, array, out in zip(sizes, arrays, sums, strict=True)
-    ]
-    update = [2 * size / _least(lambda array=array: _raise(array)) for size, array in zip(sizes, arrays, strict=True)]
+    read, update = [], []
+    for size, array in zip(sizes, arrays, strict=True):
+        # Threads take longer to wake than to pass over a small array once.
+        passes, out = max(LARGE_ENOUGH // size, 1), np.empty(len(array), np.float32)
+        update.append(2 * passes * size / _least(partial(_update, array, passes)))
+        # An update reads half of its bytes, in small arrays faster than BLAS.
+        read.append(max(passes * size / _least(partial(_read, array, passes, out)), update[-1] / 2))
     square = torch.ones(PRODUCT, PRODUCT)
     return Machine(2 * PRODUCT**3 / _least(lambda: square @ square), sizes, read, update)
 
@@ -125,21 +127,18 @@ def _least(job: Any) -> float:
     return min(found)
 
 
-@by_rows(lambda array, _out: len(array))
-def _sums(array: Any, out: Any, begin: int = 0, end: int = 0) -> None:
-    """Read all of it, and write hardly anything: the sum of each row."""
-    sums = np.zeros(LANES, np.float32)
-    for r in range(begin, end):
-        sums[:] = 0
-        for c in range(0, array.shape[1], LANES):
-            for lane in range(LANES):
-                sums[lane] += array[r, c + lane]
-        out[r] = sums[0]
+@by_rows(lambda array, *_: len(array))
+def _read(array: Any, passes: int, out: Any, begin: int = 0, end: int = 0) -> None:
+    """Read all of it, and write hardly anything: the square of each row, by BLAS."""
+    for _ in range(passes):
+        for r in range(begin, end):
+            out[r] = np.dot(array[r], array[r])
 
 
-@by_rows(len)
-def _raise(array: Any, begin: int = 0, end: int = 0) -> None:
+@by_rows(lambda array, *_: len(array))
+def _update(array: Any, passes: int, begin: int = 0, end: int = 0) -> None:
     """Read and write all of it."""
-    for r in range(begin, end):
-        for c in range(array.shape[1]):
-            array[r, c] += np.float32(1.0)
+    for _ in range(passes):
+        for r in range(begin, end):
+            for c in range(array.shape[1]):
+                array[r, c] += np.float32(1.0)

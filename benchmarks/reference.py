@@ -27,7 +27,7 @@ from benchmarks.common import (
     in_turn,
     interleaved,
 )
-from benchmarks.stages import staged, trainer_of
+from benchmarks.stages import take_steps, trainer_of
 from benchmarks.yardstick import BATCH, HIDDEN, Yardstick
 from glace.estimators import PublishedGLACE
 from glace.experiments.evaluation.link_prediction import link_prediction
@@ -38,8 +38,9 @@ from glace.model.network import using_threads
 from glace.rng import Streams
 
 SIDES = ("yardstick", "glace")
-STEPS = 8
-"""Steps of ours in a turn: a single one is too short to time beside one of the yardstick."""
+STEPS = 20
+"""Steps of ours in a turn: a single one is too short to time beside one of the yardstick, and a few would not show that
+batches are prepared beside the step before."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,17 @@ def main(
 
 def compare_speed(report: Report, graph: Graph, ours: Ours, rounds: int) -> None:
     """Edges per second of both, in turn."""
-    with using_threads(ours.n_jobs, dense=True):
-        yardstick, steps = Yardstick(graph, hidden=ours.hidden), staged(trainer_of(graph, ours.model()))
-        numbers = count(), count()
-        jobs = {
-            "yardstick": lambda: yardstick.step(next(numbers[0])),
-            "glace": lambda: [steps.step(next(numbers[1])) for _ in range(STEPS)],
-        }
-        seconds = interleaved(jobs, rounds, "steps in turn")
+    yardstick, trainer, numbers = Yardstick(graph, hidden=ours.hidden), trainer_of(graph, ours.model()), count()
+
+    def step_of_yardstick() -> None:
+        with using_threads(ours.n_jobs, dense=True):
+            yardstick.step(next(numbers))
+
+    def steps_of_ours() -> None:
+        with using_threads(ours.n_jobs):
+            take_steps(trainer, STEPS)
+
+    seconds = interleaved({"yardstick": step_of_yardstick, "glace": steps_of_ours}, rounds, "steps in turn")
     speeds = {"yardstick": BATCH / seconds["yardstick"], "glace": STEPS * ours.batch_size / seconds["glace"]}
     report.note(asked="speed", graph=repr(graph), edges_per_second=speeds)
     rows = [(side, speed, speed / speeds["yardstick"]) for side, speed in speeds.items()]

@@ -26,6 +26,13 @@ def trainer_of(graph: Graph, model: GLACE) -> Trainer:
     return training_task(graph, settings, measure, None).trainer(settings)
 
 
+def take_steps(trainer: Trainer, count: int) -> None:
+    """Train for some steps as a fit does, with all threads that are set."""
+    with trainer._threads():
+        for _ in range(count):
+            trainer._steps(1)
+
+
 class Stopwatch:
     """One stage runs at any time; a switch to another adds the time since the last switch to the one that ran."""
 

@@ -36,16 +36,21 @@ class _Threads(threading.local):
 _threads = _Threads()
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: Function, **more: object) -> Function:
     """Compile a function at its first call and cache the result on disk."""
     import numba
 
     # Python's error model would check every division for zero, which prevents vectorization.
-    options = {"nogil": True, "error_model": "numpy"}
+    options = {"nogil": True, "error_model": "numpy", **more}
     try:
         return cast(Function, numba.njit(cache=True, **options)(function))
     except RuntimeError:  # no cache folder: a read-only installation without a home
         return cast(Function, numba.njit(**options)(function))
+
+
+def compiled_sum(function: Function) -> Function:
+    """Compile a function whose sums may be taken in any order, which vectorizes them; it is the same in every call."""
+    return compiled(function, fastmath={"reassoc", "contract"})
 
 
 def helper(function: Function) -> Function:

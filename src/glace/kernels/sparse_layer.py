@@ -7,13 +7,12 @@ the number of threads.
 
 import numpy as np
 
-from glace.kernels.compile import CSR, FloatArray, IntArray, by_rows, compiled
+from glace.kernels.compile import CSR, FloatArray, IntArray, by_rows, compiled, compiled_sum
 from glace.kernels.prefetch import prefetch_row
 
-LANES = 16
 SCAN_COST = 16
 """Columns that can be scanned in the time it takes to sort one."""
-ENTRIES_AHEAD, COLUMNS_AHEAD = 24, 4
+ENTRIES_AHEAD, COLUMNS_AHEAD = 24, 8
 """How far ahead of its use a row of W is fetched: entries of X in a product, columns in an optimizer step."""
 IN_CACHE = 2**18
 """Weights that stay in a core's own cache, so that fetching them ahead would only take time."""
@@ -126,33 +125,26 @@ def rmsprop_rows(
     as `by_column` returns them. It is used while it is in the cache; materialized, the gradients of all rows would
     travel to memory and back.
     """
-    gradient, sums = np.empty(weight.shape[1], np.float32), np.empty(LANES, np.float32)
+    gradient = np.empty(weight.shape[1], np.float32)
     for c in range(begin, end):
         if c + COLUMNS_AHEAD < len(touched):
             prefetch_row(weight, touched[c + COLUMNS_AHEAD])
         _column_gradient(start[c], start[c + 1], batch_row, value, upstream, gradient)
         row = touched[c]
-        running[row, 0] = decay * running[row, 0] + (1 - decay) * _mean_square(gradient, sums)
+        running[row, 0] = decay * running[row, 0] + (1 - decay) * _mean_square(gradient)
         running[row, 1] = decay * running[row, 1] + (1 - decay)
         factor = np.float32(rate / (np.sqrt(running[row, 0] / running[row, 1]) + SMALL))
         for h in range(weight.shape[1]):
             weight[row, h] -= factor * gradient[h]
 
 
-@compiled
-def _mean_square(values: FloatArray, sums: FloatArray) -> float:
-    """Return the mean square of (H,) values; `sums` is a buffer for `LANES` partial sums, which vectorize."""
-    sums[:] = 0
-    whole = len(values) // LANES * LANES
-    for begin in range(0, whole, LANES):
-        for lane in range(LANES):
-            sums[lane] += values[begin + lane] * values[begin + lane]
-    total = 0.0
-    for lane in range(LANES):
-        total += sums[lane]
-    for h in range(whole, len(values)):
+@compiled_sum
+def _mean_square(values: FloatArray) -> np.float32:
+    """Return the mean square of (H,) values."""
+    total = np.float32(0.0)
+    for h in range(len(values)):
         total += values[h] * values[h]
-    return total / len(values)
+    return total / np.float32(len(values))
 
 
 @by_rows(lambda touched, *_: len(touched))
