@@ -13,7 +13,7 @@ from glace.experiments.evaluation.link_prediction import link_prediction
 from glace.fitted.state import History, Progress, ValidationPoint
 from glace.graph.split import HeldOut
 from glace.kernels.compile import threads
-from glace.model.network import using_threads
+from glace.model.network import branch_loss, using_threads
 from glace.training import loop
 from glace.training.loop import Validation
 from glace.training.train import TRAINING_END, training_task
@@ -137,7 +137,7 @@ def test_several_threads_train_the_same_network_as_one(planted):
 
 @pytest.mark.parametrize(("members", "kernel_threads"), [(1, 3), (3, 1)])
 def test_threads_train_a_branch_each_or_divide_the_only_one(planted, monkeypatch, members, kernel_threads):
-    seen, branch_loss = set(), loop.branch_loss
+    seen = set()
 
     def heard(*arguments):
         seen.add(threads())
