@@ -18,19 +18,8 @@ settings.register_profile(
 settings.load_profile("glace")
 
 
-LONG = (
-    "benchmarks/test_commands.py",
-    "test_examples.py",
-    "training/test_distributed.py",
-    "training/test_estimate.py",
-    "cli/test_reproduce.py",
-    "experiments/test_run.py",
-    "test_docs.py",
-    "fitted/test_file.py",
-    "training/test_resume.py",
-    "server/test_page.py",
-)
-"""Files that take longest."""
+LONG = ("test_examples.py", "test_resume.py", "test_page.py")
+"""Files whose tests wait for other programs."""
 
 TESTS = Path(__file__).parent
 SLOW = (
@@ -75,7 +64,7 @@ def pytest_collection_modifyitems(items):
         names = {path, f"{path}::{item.originalname}", *(each.as_posix() for each in PurePosixPath(path).parents)}
         if not names.isdisjoint(SLOW):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.path.relative_to(TESTS).as_posix() not in LONG)
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def small(**options):
