@@ -513,7 +513,7 @@ class PublishedGLACE(GLACE):
 
 @_estimator("lace")
 class LACE(GLACE):
-    """GLACE with a point instead of a Gaussian per node, compared by dot product; all else is the same."""
+    """GLACE with a point instead of a Gaussian per node, by dot product; all but the learning rate is the same."""
 
 
 @_estimator("lace-published")
