@@ -316,19 +316,19 @@ def test_points_and_gaussians_as_published_differ_in_the_variance_only(ending):
 
 
 @pytest.mark.parametrize("ending", ["", "-second"])
-def test_points_and_gaussians_at_their_best_differ_in_the_variance_only(ending):
-    differ_in_points_alone(f"lace{ending}", f"glace{ending}")
+def test_points_and_gaussians_at_their_best_differ_in_the_variance_and_the_learning_rate_only(ending):
+    differ_in_points_alone(f"lace{ending}", f"glace{ending}", {"learning_rate": (0.01, 0.02)})
 
 
-def differ_in_points_alone(points, gaussians):
-    """All options are equal but the dimensions, which give a node as many numbers."""
+def differ_in_points_alone(points, gaussians, but=None):
+    """All options are equal but the dimensions, which give a node as many numbers, and the given pairs of values."""
     assert points not in GAUSSIAN
     assert gaussians in GAUSSIAN
     made = [make(name, {}) for name in (points, gaussians)]
     options = [each.estimator(**each.options).config().to_dict() for each in made if isinstance(each, Learned)]
-    dims = [each.pop("dim") for each in options]
+    for name, values in {"dim": (128, 64), **(but or {})}.items():
+        assert tuple(each.pop(name) for each in options) == values
     assert options[0] == options[1]
-    assert dims == [128, 64]
 
 
 def test_raw_attributes_stay_sparse(graph, monkeypatch):
