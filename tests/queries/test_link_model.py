@@ -114,7 +114,7 @@ def test_below_the_lowest_logit_scores_fall_with_it():
     np.testing.assert_allclose(plain.scores(features), [4.5, 1.5, 1.0, -17.5])
 
 
-def test_strangers_stand_below_all_candidates(learned, pairs, split):
+def test_strangers_stand_below_all_candidates(learned, pairs):
     _, features = pairs.candidates(np.arange(20))
     near = np.quantile(features[..., 0], 0.5)
     strangers = np.where(np.arange(features.shape[-1]) == 0, -LARGEST_LOGIT, features)

@@ -109,12 +109,16 @@ def links(
     if new is not None:
         say_about_new_nodes(new, screen)
     assumed = fitted.missing_edge_fraction if missing_edge_fraction is None else missing_edge_fraction
-    values = {
+    write_record(json, "links", _values(found, assumed, of_new_nodes=new is not None), model=str(model))
+
+
+def _values(found: "Links", missing_edge_fraction: float, of_new_nodes: bool) -> dict[str, object]:
+    """Return the fields of the record; how many edges are missing says nothing about nodes that have none yet."""
+    return {
         "links": found.rows(),
-        "missing_edge_fraction": assumed if new is None else None,
-        "expected_edges": found.expected_edges if new is None else None,
+        "missing_edge_fraction": None if of_new_nodes else missing_edge_fraction,
+        "expected_edges": None if of_new_nodes else found.expected_edges,
     }
-    write_record(json, "links", values, model=str(model))
 
 
 def _worth(found: "Links", model: "FittedModel", given: float | None) -> str:

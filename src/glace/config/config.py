@@ -434,7 +434,7 @@ class TrainingConfig(Configuration):
     )
     max_steps: int | None = option(
         None,
-        "Maximum number of steps; without any limit 18 epochs, but at least 300 and at most 3000 steps.",
+        "Maximum number of steps; without any limit 20 epochs, but at least 300 and at most 3000 steps.",
         at_least=1,
         kind=int,
         optional=True,
