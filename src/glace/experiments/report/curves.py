@@ -161,7 +161,7 @@ _NEARLY = 0.99
 _WIDE = 30.0  # ratio of the longest to the shortest time from which the axis is logarithmic
 _CONVERGENCE_GUIDE = (
     "The best validation AUC so far against the seconds of training, one curve per seed. A curve ends where training "
-    "ended. Further to the left and higher is better. Only runs without company (`--parallel-runs 1`) have seconds."
+    "ended. Further to the left and higher is better. Only runs without company (--parallel-runs 1) have seconds."
 )
 _SECONDS_GUIDE = (
     "Seconds until the validation AUC first reached 90 %, 95 %, and 99 % of the method's own best: the mean over the "

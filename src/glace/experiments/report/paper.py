@@ -18,6 +18,7 @@ _METHODS = {
     "line-first": "LINE 1st",
     "line-second": "LINE 2nd",
     "line": "LINE 1st+2nd",
+    "line + link model": "LINE 1st+2nd + link model",
     "sdne": "SDNE",
     "vgae": "VGAE",
     "graphsage": "GraphSAGE",
@@ -32,8 +33,10 @@ _METHODS = {
     "glace-published": "GLACE as published 1st+2nd",
     "glace-as-coded": "GLACE as coded",
     "lace": "LACE",
+    "lace + link model": "LACE + link model",
     "lace-second": "LACE 2nd",
     "glace": "GLACE",
+    "glace + link model": "GLACE + link model",
     "glace-second": "GLACE 2nd",
     "glace-wasserstein2": "GLACE, Wasserstein distance",
     "glace-symmetric-kl": "GLACE, symmetric KL",
@@ -56,6 +59,12 @@ _DATASETS = {
     "wordnet-kinds": "WordNet kinds",
     "debian": "Debian",
 }
+
+
+def row_of_link_model(method: str) -> str | None:
+    """Return the name of the row with the scores of a method's link model; None if it has no such row."""
+    name = f"{method} + link model"
+    return name if name in _METHODS else None
 
 
 def method_name(method: str) -> str:

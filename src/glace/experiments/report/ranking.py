@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from glace.drawing.document import Block, Cell, Column, Heading, stacked, text_column
 from glace.experiments.report.cells import cost_columns, score_column
 from glace.experiments.report.paper import dataset_name, method_name
-from glace.experiments.report.results import Run, by_dataset, by_method, grouped, is_number
+from glace.experiments.report.results import Run, by_dataset, by_method, grouped, with_link_models
 
 _MEASURES = {"hits_at_20": "Hits@20", "hits_at_50": "Hits@50", "hits_at_100": "Hits@100", "mrr": "MRR", "auc": "AUC"}
-_LINK_MODEL = "_link_model"
 _GUIDE = (
     "A random share of the edges was hidden, half as many more were for validation, and nodes may have lost all their "
     "edges, as in published splits. Hits@K is the share of hidden edges above all but K - 1 of as many random "
@@ -36,7 +35,7 @@ def benchmark_ranking(runs: Sequence[Run]) -> list[Block]:
     """Return a table for each share of hidden edges."""
     blocks: list[Block] = [_GUIDE]
     # A run that did not finish may not know its share; it gets a table of its own.
-    for share, group in sorted(grouped(runs, lambda run: run.hidden_share or 0.0).items()):
+    for share, group in sorted(grouped(with_link_models(runs), lambda run: run.hidden_share or 0.0).items()):
         title = f"{100 * share:g} % of the edges hidden" if share else "Share of hidden edges unknown"
         columns = {dataset_name(dataset): _columns(dataset, share, some) for dataset, some in by_dataset(group).items()}
         guide = [_PUBLISHED_GUIDE] if share in _PUBLISHED else []
@@ -45,30 +44,16 @@ def benchmark_ranking(runs: Sequence[Run]) -> list[Block]:
 
 
 def _columns(dataset: str, share: float, runs: Sequence[Run]) -> list[Column]:
-    rows = _with_link_models(by_method(runs))
+    methods = by_method(runs)
+    rows = list(methods.values())
     published = {name: row for name, row in _PUBLISHED.get(share, {}).items() if dataset in _GRAPHS}
-    names = text_column("Method", [*rows, *(f"{name} (published)" for name in published)])
+    names = text_column("Method", [*map(method_name, methods), *(f"{name} (published)" for name in published)])
     measures = [
-        _with_published(score_column(title, list(rows.values()), field), field, dataset, published)
+        _with_published(score_column(title, rows, field), field, dataset, published)
         for field, title in _MEASURES.items()
     ]
-    costs = [_with_published(column, "", dataset, published) for column in cost_columns(list(rows.values()))]
+    costs = [_with_published(column, "", dataset, published) for column in cost_columns(rows)]
     return [names, *measures, *costs]
-
-
-def _with_link_models(methods: Mapping[str, Sequence[Run]]) -> dict[str, list[Run]]:
-    """Return the runs by printed name; after a method with a link model comes a row with its scores."""
-    rows: dict[str, list[Run]] = {}
-    for method, runs in methods.items():
-        rows[method_name(method)] = list(runs)
-        judged = [run for run in runs if is_number(run.get(f"mrr{_LINK_MODEL}"))]
-        if judged:
-            rows[f"{method_name(method)} + link model"] = [_by_link_model(run) for run in judged]
-    return rows
-
-
-def _by_link_model(run: Run) -> Run:
-    return run.model_copy(update={field: run.get(f"{field}{_LINK_MODEL}") for field in _MEASURES})
 
 
 def _with_published(

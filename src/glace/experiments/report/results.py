@@ -22,7 +22,7 @@ from pydantic import (
 
 from glace.errors import InputError
 from glace.experiments.record_file import COMPRESSED, RECORDS, Line, RecordFile, key_of
-from glace.experiments.report.paper import CONVERGING, datasets_in_order, methods_in_order
+from glace.experiments.report.paper import CONVERGING, datasets_in_order, methods_in_order, row_of_link_model
 
 STATUSES = {
     "done": "done",
@@ -256,6 +256,28 @@ def by_method(runs: Iterable[Run]) -> dict[str, list[Run]]:
     """Return the runs of each method, in the paper's order."""
     groups = grouped(runs, lambda run: run.method)
     return {method: groups[method] for method in methods_in_order(groups)}
+
+
+LINK_MODEL = "_link_model"
+"""Ending of the fields of a record that are scores by the link model instead of the embedding."""
+
+
+def with_link_models(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs, and for those with a link model another one that has its scores and the name of its row."""
+    rows = [(run, row_of_link_model(run.method)) for run in runs]
+    return [run for run, _ in rows] + [_by_link_model(run, row) for run, row in rows if row and _has_link_model(run)]
+
+
+def _has_link_model(run: Run) -> bool:
+    return any(name.endswith(LINK_MODEL) for name in run.model_extra or {})
+
+
+def _by_link_model(run: Run, row: str) -> Run:
+    extra = run.model_extra or {}
+    scores = {name.removesuffix(LINK_MODEL): value for name, value in extra.items() if name.endswith(LINK_MODEL)}
+    # Other ways of judging the embedding, such as by cosine, are none of the link model.
+    others = [name for name in extra if name.startswith(tuple(f"{each}_" for each in scores))]
+    return run.model_copy(update={"method": row} | dict.fromkeys(others) | scores)
 
 
 def score(values: Sequence[float]) -> Score | None:

@@ -26,6 +26,7 @@ from glace.experiments.report.results import (
     grouped,
     is_number,
     mean_score,
+    with_link_models,
 )
 from glace.records import without_places
 
@@ -83,7 +84,7 @@ def cost(results: Results) -> list[Block]:
 def _cost_tables(task: str, runs: Sequence[Run], field: str, title: str, guide: str) -> list[Block]:
     timed = runs if field != "seconds" else [run for run in runs if run.is_alone or not run.done]
     if any(run.done for run in runs) and not any(run.done for run in timed):
-        return [Heading(title), "No run was without company (`--parallel-runs 1`), so no times are shown."]
+        return [Heading(title), "No run was without company (--parallel-runs 1), so no times are shown."]
     tables = dataset_tables(timed, lambda name, rows: [cost_column(name, rows, field)])
     return [Heading(title), f"{guide}: {task}, mean over seeds.", *tables]
 
@@ -177,14 +178,13 @@ def _distinct(values: Iterable[object]) -> list[object]:
 _GUIDE = (
     "Each method saw the graph without the held-out edges, then ranked those edges among as many non-edges. Gaussians "
     "are scored by minus their dissimilarity, points by their dot product. Methods with second-order proximity are "
-    "judged in two ways: as they were trained, the embedding of one node with the context of the other, and `without "
-    "context`, by the embeddings of the two nodes, which is the paper's way and stands beside the paper's numbers. "
-    "Training and early stopping are the same in both. For other methods the two ways are one. Higher is better; the "
-    "best of a column is bold; a dash is explained below its table; an empty cell was not run, or does not apply."
+    "judged in two ways: as they were trained, the embedding of one node with the context of the other, and “without "
+    "context”, by the embeddings of the two nodes, which is the paper's way and stands beside the paper's numbers. "
+    "Training and early stopping are the same in both. For other methods the two ways are one. “+ link model” ranks by "
+    "the model of links on top of the embedding, which the paper does not have. Higher is better; the best of a column "
+    "is bold; a dash is explained below its table; an empty cell was not run, or does not apply."
 )
-_CONTEXTS = (
-    "Methods with second-order proximity (AUC), with contexts and `without context`. The better of the two is bold."
-)
+_CONTEXTS = "Methods with second-order proximity (AUC), with and without contexts. The better of the two is bold."
 _COSINE = (
     "Points again (AUC), by dot product and by cosine: the length of a vector counts in the first and not in the "
     "second. The better of the two is bold."
@@ -199,8 +199,8 @@ _DIRECTED = (
 )
 _INDUCTION = (
     "A share of the nodes was hidden from training together with all their edges. Their embeddings come from their "
-    "attributes alone; the scores say how well their edges are ranked above non-edges. `balanced` has as many "
-    "non-edges as edges. `as Graph2Gauss` draws the pairs as the authors' code of Graph2Gauss does, two to three "
+    "attributes alone; the scores say how well their edges are ranked above non-edges. “Balanced” has as many "
+    "non-edges as edges. “As Graph2Gauss” draws the pairs as the authors' code of Graph2Gauss does, two to three "
     "non-edges for each edge; the paper does not say how it drew its pairs, but its AP fits this one."
 )
 _COMPARED = (
@@ -212,7 +212,7 @@ _COMPARED = (
 def link_prediction(runs: Sequence[Run]) -> list[Block]:
     """Return the overview, a table per dataset, points by cosine, and splits given as files."""
     blocks: list[Block] = [_GUIDE]
-    random = [run for run in runs if run.split == "random"]
+    random = with_link_models(run for run in runs if run.split == "random")
     if random:
         tables = dataset_tables(random, lambda name, rows: [score_column(name, rows, "auc")])
         guide = "The area under the ROC curve, dataset by dataset."
@@ -221,7 +221,9 @@ def link_prediction(runs: Sequence[Run]) -> list[Block]:
         blocks += [Heading("With and without context"), _CONTEXTS, *dataset_tables(seconds, _both_ways)]
     if points := [run for run in random if is_number(run.get("auc_cosine"))]:
         blocks += [Heading("Dot product or cosine"), _COSINE, *dataset_tables(points, _dot_and_cosine)]
-    given = grouped((run for run in runs if run.split != "random"), lambda run: (run.dataset, run.split))
+    given = grouped(
+        with_link_models(run for run in runs if run.split != "random"), lambda run: (run.dataset, run.split)
+    )
     for (dataset, split), group in sorted(given.items()):
         blocks += _given_split(dataset, split, group)
     return blocks
