@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Two processes with a thread each: with two each, they would wait for one another on two cores, twice as long in all.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# Processes with a thread each: with two each, they would wait for one another on two cores, twice as long in all.
+# Three of them, because some wait for other processes.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
@@ -56,6 +57,8 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
+	@# Compile most kernels once: every process of the tests would compile them by itself, all at the same time.
+	$(BIN)/python -c 'import glace; glace.GLACE(max_steps=1).fit(glace.datasets.planted(200))'
 	@touch $@
 
 $(VENV)/engines.stamp: $(VENV)/dev.stamp

@@ -279,12 +279,14 @@ def test_update(tmp_path):
     assert updated["kept"] > 0.2
 
 
-def test_types(tmp_path):
+def test_types(tmp_path, monkeypatch):
+    graph = datasets.load("wordnet-kinds")
+    part = graph.take(np.random.default_rng(0).permutation(graph.num_nodes)[:1500])
+    monkeypatch.setattr(types, "load", lambda name: part)
     types.main(dim=2, seeds=1, steps=2, n_jobs=1, auto=True, results=tmp_path)
     found = records(tmp_path, "types")
     assert [each["treatment"] for each in found[:2]] == [types.TYPED, types.AUTO]
     assert {each["hidden"] for each in found[2:]} == {"thing", "kind"}
-    graph = datasets.load("wordnet-kinds")
     joined = types.one_vocabulary(graph)
     assert joined.num_attributes < graph.num_attributes
     assert joined.features().sum() == pytest.approx(graph.features().sum(), rel=1e-5)
@@ -407,12 +409,12 @@ def test_turns_alternate():
 
 
 def test_containers_of_the_same_values_are_learned_alike(tmp_path, capsys):
-    containers.main(["measured", "indicators"], seeds=1, steps=3, results=tmp_path)
+    containers.main(["measured"], seeds=1, steps=3, results=tmp_path)
     assert "AUC of hidden nodes" in capsys.readouterr().out
     records = [json.loads(line) for line in (tmp_path / "containers.jsonl").read_text().splitlines()]
     scores = [(each["link-prediction_auc"], each["induction_auc"]) for each in records]
-    assert [each["container"] for each in records] == ["sparse", "dense"] * 2
-    assert scores[0] == scores[1] != scores[2] == scores[3]
+    assert [each["container"] for each in records] == ["sparse", "dense"]
+    assert scores[0] == scores[1]
 
 
 def test_two_versions_take_turns(tmp_path, capsys):

@@ -102,7 +102,8 @@ def _announced(grid: "list[Evaluation]", left: "list[Evaluation]", folder: Path,
     unknown = f", and {len(left) - len(known)} runs of unknown length" if len(known) < len(left) else ""
     done = f", {len(grid) - len(left)} of them done" if len(left) < len(grid) else ""
     time = f"about {hours:.1f} h" if hours >= 1 else f"about {60 * hours:.0f} min"
-    return f"{len(grid)} runs{done}; the rest takes {time}{unknown}, by earlier runs of each kind on one core"
+    runs = "1 run" if len(grid) == 1 else f"{len(grid)} runs"
+    return f"{runs}{done}; the rest takes {time}{unknown}, by earlier runs of each kind on one core"
 
 
 def _draw(folder: Path, screen: Screen) -> None:
