@@ -158,6 +158,16 @@ def test_points_are_shown_by_cosine_too(text):
     assert "GLACE" not in text.split("### Dot product or cosine")[1].split("###")[0]
 
 
+def test_points_and_gaussians_stand_side_by_side(tmp_path):
+    pair = [links("dblp", "lace", auc=0.96, auc_without_context=0.9), links("dblp", "glace", auc=0.95)]
+    text = drawn(tmp_path, [*pair, links("dblp", "lace-second"), links("citeseer", "glace", auc=0.9)])
+    header = ["Proximity", "Citeseer points", "Citeseer Gaussians", "DBLP points", "DBLP Gaussians"]
+    assert row(text, "As trained:", "Proximity") == header
+    assert row(text, "As trained:", "at their best, 1st")[1:] == ["", "90.00", "**96.00**", "95.00"]
+    assert row(text, "Without context:", "at their best, 1st")[3:] == ["90.00", "**95.00**"]
+    assert "at their best, 2nd" not in text, "one of the two is missing"
+
+
 def test_the_link_model_has_a_row_of_its_own_that_is_not_compared_with_the_paper(tmp_path):
     judged = {"auc_without_context": 0.98, "ap_without_context": 0.98, "auc_link_model": 0.991, "ap_link_model": 0.99}
     text = drawn(tmp_path, [links("dblp", "glace", auc=0.98, **judged), links("dblp", "glace-second", **judged)])

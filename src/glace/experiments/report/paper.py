@@ -44,6 +44,14 @@ _METHODS = {
 }
 CONVERGING = ("line", "lace-published", "lace", "glace-published", "glace")
 """Methods whose curves of training are drawn, as in Figure 2."""
+POINTS_AND_GAUSSIANS = {
+    "as published, 1st": ("lace-published-first", "glace-published-first"),
+    "as published, 2nd": ("lace-published-second", "glace-published-second"),
+    "as published, 1st+2nd": ("lace-published", "glace-published"),
+    "at their best, 1st": ("lace", "glace"),
+    "at their best, 2nd": ("lace-second", "glace-second"),
+}
+"""Methods that differ in the variance and, at their best, in the learning rate: the paper's central comparison."""
 _SPLITS = {"cora_ml_split.npz": "the authors' split"}
 _DATASETS = {
     "cora-ml": "Cora-ML",

@@ -185,6 +185,10 @@ _GUIDE = (
     "is bold; a dash is explained below its table; an empty cell was not run, or does not apply."
 )
 _CONTEXTS = "Methods with second-order proximity (AUC), with and without contexts. The better of the two is bold."
+_GAUSSIANS = (
+    "LACE and GLACE (AUC) with everything else equal but, at their best, the learning rate: points of 128 numbers, or "
+    "Gaussians of 64 means and 64 variances. The better of the two is bold."
+)
 _COSINE = (
     "Points again (AUC), by dot product and by cosine: the length of a vector counts in the first and not in the "
     "second. The better of the two is bold."
@@ -219,6 +223,7 @@ def link_prediction(runs: Sequence[Run]) -> list[Block]:
         blocks += [Heading("AUC of all datasets"), guide, *tables, *_datasets(random)]
     if seconds := [run for run in random if _has_contexts(run)]:
         blocks += [Heading("With and without context"), _CONTEXTS, *dataset_tables(seconds, _both_ways)]
+    blocks += _points_and_gaussians(random)
     if points := [run for run in random if is_number(run.get("auc_cosine"))]:
         blocks += [Heading("Dot product or cosine"), _COSINE, *dataset_tables(points, _dot_and_cosine)]
     given = grouped(
@@ -326,6 +331,29 @@ def _side_by_side(name: str, rows: Rows, fields: Mapping[str, str]) -> list[Colu
         for row in rows
     ]
     return [Column(title, column, name) for title, column in zip(fields, zip(*cells, strict=True), strict=True)]
+
+
+def _points_and_gaussians(runs: Sequence[Run]) -> list[Block]:
+    """Return the paper's central comparison, as trained and without context, of the pairs of which both were run."""
+    methods = {run.method for run in runs}
+    pairs = {name: both for name, both in paper.POINTS_AND_GAUSSIANS.items() if methods.issuperset(both)}
+    if not pairs:
+        return []
+    trained, without = (_pairs_table(runs, pairs, field) for field in ("auc", f"auc{WITHOUT}"))
+    return [Heading("Points or Gaussians"), _GAUSSIANS, "As trained:", trained, "Without context:", without]
+
+
+def _pairs_table(runs: Sequence[Run], pairs: Mapping[str, tuple[str, str]], field: str) -> Table:
+    """Return the scores of two methods side by side, a row for each pair of them."""
+    columns = [text_column("Proximity", pairs)]
+    for dataset, group in by_dataset(runs).items():
+        methods = by_method(group)
+        rows = [[methods.get(each, []) for each in both] for both in pairs.values()]
+        cells = [best_in_bold(both, [mean_score(row, field) for row in both], brief=True) for both in rows]
+        points, gaussians = zip(*cells, strict=True)
+        name = dataset_name(dataset)
+        columns += [Column("points", points, name), Column("Gaussians", gaussians, name)]
+    return Table(tuple(columns))
 
 
 def _has_contexts(run: Run) -> bool:
