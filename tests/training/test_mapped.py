@@ -93,7 +93,7 @@ def test_nothing_of_the_size_of_the_edges_is_asked_for_in_memory(tmp_path, monke
     for name in ("edges_and_weights", "take", "with_edges"):
         monkeypatch.setattr(glace.Graph, name, forbidden)
     monkeypatch.setattr("glace.graph.graph.row_blocks", forbidden)  # the fingerprint is not worked out
-    open_ones = {"neighbor_features": "auto", "dropout": "auto", "offset": "auto"} if auto else {}
+    open_ones = {"neighbor_features": "auto", "dropout": "auto"} if auto else {}
     model = estimator(**open_ones).fit(mapped, checkpoint=tmp_path / "checkpoint")
     assert is_mapped(model.embedding_.mean)
     assert is_mapped(model.embedding_.variance)

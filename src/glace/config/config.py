@@ -333,9 +333,9 @@ class ModelConfig(Configuration):
         choices=("links", "nodes"),
     )
     offset: float | str = option(
-        "auto",
+        "learned",
         "b in the edge probability sigmoid(b - dissimilarity): a number, or `learned`; the paper uses 0.",
-        choices=("auto", "learned"),
+        choices=("learned",),
         kind=float,
     )
     n_hashed_features: int | None = option(
@@ -584,7 +584,6 @@ _LINE: dict[str, float | str | None] = {
     "activation": "linear",
     "neighbor_features": "none",
     "dropout": 0.0,
-    "offset": "learned",
     "n_negatives": 1,
     "learning_rate": 1e-2,
     "max_epochs": 60.0,
