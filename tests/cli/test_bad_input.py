@@ -484,7 +484,7 @@ WORDS = [
     (["--method", "foo"], r"method must be one of attributes, .*, glace, .* or, for ranking, .*, not 'foo'"),
     (["--lr-schedule", "x"], r"--lr-schedule must be 'cosine' or 'constant', not 'x'"),
     (["--nodes-without-attributes", "x"], r"--nodes-without-attributes must be one of error, empty, not 'x'"),
-    (["--offset", "x"], r"--offset must be 'auto', 'learned' or a number, not 'x'"),
+    (["--offset", "x"], r"--offset must be 'learned' or a number, not 'x'"),
     (["--activation", "x"], r"--activation must be 'relu' or 'linear', not 'x'"),
 ]
 USAGE = [

@@ -117,7 +117,7 @@ def test_help_of_fit_shows_every_option_and_default(glace, monkeypatch):
     for option in ("--dim", "--proximity", "--scaling", "--max-epochs", "--random-state", "--estimate"):
         assert option in shown
     assert re.search(r"--n-negatives.*\[default: \(5\)\]", shown)
-    assert re.search(r"--offset.*\(learned or a number\)", shown)
+    assert re.search(r"--offset.*\(learned, or a number\)", shown)
     assert re.search(r"--dropout.*\(auto, annealed,", shown)
 
 

@@ -259,14 +259,9 @@ def test_without_held_out_edges_the_first_choice_is_taken(planted):
 
 def test_trials_are_short_and_keep_to_the_clock(planted, monkeypatch):
     heard: list[int] = []
-    options = AUTO | {
-        "max_steps": 50,
-        "patience": 1000,
-        "dropout": 0.0,
-        "neighbor_features": "none",
-        "neighbor_dropout": 0.0,
-    }
+    options = AUTO | {"max_steps": 50, "patience": 1000, "dropout": 0.0, "neighbor_dropout": 0.0}
     monkeypatch.setattr(choices, "TRIAL_STEPS", 20)
+    monkeypatch.setattr(choices, "GIVE_UP_AFTER", 2.0)
     glace.GLACE(**options).fit(planted, listener=lambda progress: heard.append(progress.step))
     trial = range(1, 21)
     assert heard == [*trial, *trial, *range(1, 51)]
