@@ -24,7 +24,7 @@ print(graph)
 # Each node type has its own encoder, and negatives keep the node type of the target they replace. Two dimensions are
 # few, but they can be drawn as a map.
 split = split_edges(graph, np.random.default_rng(0))
-options: dict[str, Any] = {"neighbor_features": "mean", "dropout": 0.0, "offset": "learned", "max_steps": 300}
+options: dict[str, Any] = {"neighbor_features": "mean", "dropout": 0.0, "max_steps": 300}
 models = {}
 for name, train in (("one type", split.train.of_one_type()), ("two types", split.train)):
     models[name] = glace.GLACE(dim=2, ensemble_size=1, hidden=128, **options).fit(train)
