@@ -169,7 +169,12 @@ def test_points_and_gaussians_stand_side_by_side(tmp_path):
 
 
 def test_the_link_model_has_a_row_of_its_own_that_is_not_compared_with_the_paper(tmp_path):
-    judged = {"auc_without_context": 0.98, "ap_without_context": 0.98, "auc_link_model": 0.991, "ap_link_model": 0.99}
+    judged: dict[str, Any] = {
+        "auc_without_context": 0.98,
+        "ap_without_context": 0.98,
+        "auc_link_model": 0.991,
+        "ap_link_model": 0.99,
+    }
     text = drawn(tmp_path, [links("dblp", "glace", auc=0.98, **judged), links("dblp", "glace-second", **judged)])
     assert row(text, "### AUC of all datasets", "GLACE + link model")[1:] == ["**99.10**"]
     assert row(text, "### DBLP", "GLACE")[3:6] == ["**98.00**", "**98.00**", "98.55"]
