@@ -308,7 +308,7 @@ def _loads_or_refuses(path):
 
 @pytest.mark.parametrize(("first", "compressed", "flip"), [(0, True, 0xFF), (1, False, 0xFF), (2, False, 0x01)])
 def test_a_flipped_byte_is_a_graph_or_an_error_of_ours(tmp_path, first, compressed, flip):
-    """Every third byte, of which two ways of flipping see others."""
+    """Every third byte; each way of flipping has other ones."""
     path = tmp_path / "g.npz"
     (np.savez_compressed if compressed else np.savez)(path, **PARTS)
     whole = bytearray(path.read_bytes())
