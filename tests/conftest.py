@@ -79,6 +79,7 @@ def small(**options):
         "random_state": 0,
         # Nothing left to be tried out first; tests of the trials say so.
         "ensemble_size": 1,
+        "hidden_length": "free",
         "neighbor_features": "none",
         "neighbor_dropout": 0.0,
         "dropout": 0.0,

@@ -127,6 +127,7 @@ class GLACE(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     proximity: str = ModelConfig.proximity
     dissimilarity: str | None = ModelConfig.dissimilarity
     activation: str = ModelConfig.activation
+    hidden_length: str = ModelConfig.hidden_length
     neighbor_features: str = ModelConfig.neighbor_features
     neighbor_dropout: float = ModelConfig.neighbor_dropout
     dropout: float | str = ModelConfig.dropout
@@ -513,7 +514,7 @@ class PublishedGLACE(GLACE):
 
 @_estimator("lace")
 class LACE(GLACE):
-    """GLACE with a point instead of a Gaussian per node, by dot product; all but the learning rate is the same."""
+    """GLACE with a point instead of a Gaussian per node, by dot product; everything else is the same."""
 
 
 @_estimator("lace-published")

@@ -9,7 +9,7 @@ import pytest
 from glace.cli.main import run
 
 # Nothing left to be tried out first; tests of the trials say so.
-SETTLED = ["--neighbor-features", "none", "--neighbor-dropout", "0", "--dropout", "0", "--offset", "learned"]
+SETTLED = ["--hidden-length", "free", "--neighbor-features", "none", "--neighbor-dropout", "0", "--dropout", "0"]
 SIZES = ["--dim", "4", "--hidden", "8", "--ensemble-size", "1", "--batch-size", "32", "--negative-pool-size", "16"]
 FAST = [*SIZES, *SETTLED, "--max-steps", "20", "--n-jobs", "1"]
 TABLES = ["--edges", "edges.csv", "--attributes", "nodes.csv"]

@@ -13,7 +13,7 @@ from glace.config.config import ModelConfig, SamplingConfig, TrainingConfig
 from glace.errors import InputError
 from glace.fitted.state import graph_inputs, input_shape
 from glace.model.inputs import MAX_NEIGHBORS, InputMask, partners
-from glace.model.layers import VARIANCE_FLOOR
+from glace.model.layers import LENGTH, SHORT, VARIANCE_FLOOR
 from glace.model.network import Network, input_types
 from glace.rng import Streams
 from glace.sampling.edges import EdgeSampler
@@ -38,6 +38,7 @@ def network_of(graph, neighbor_features="mean", **options):
         dim=4,
         hidden=8,
         ensemble_size=1,
+        hidden_length="fixed",
         neighbor_features=neighbor_features,
         **{"neighbor_dropout": 0, "dropout": 0, "offset": 4.0} | options,
     )
@@ -274,6 +275,7 @@ def test_gaussians_of_a_network_with_neighbors_are_those_of_its_formula(graph, k
     own_part, neighbor_part = np.hsplit(oracle(graph), 2)
     u = own_part @ weights[f"{layer}own.0.weight"] + neighbor_part @ weights[f"{layer}neighbors.0.weight"]
     u = np.maximum(u + weights[f"{layer}own.0.bias"], 0)
+    u *= LENGTH * u.shape[1] ** 0.5 / np.sqrt((u**2).sum(axis=1, keepdims=True) + SHORT**2)
     mean, spread = np.hsplit(u @ weights[f"{head}weight"] + weights[f"{head}bias"], 2)
     np.testing.assert_allclose(own.mean, mean, rtol=1e-3, atol=1e-5)
     variance = np.where(spread > 0, spread, np.expm1(np.minimum(spread, 0))) + 1 + VARIANCE_FLOOR

@@ -46,7 +46,13 @@ def gradients(trainer):
     "options",
     [
         {},
-        {"ensemble_size": 3, "neighbor_features": "mean", "neighbor_dropout": 0.2, "dropout": 0.3},
+        {
+            "ensemble_size": 3,
+            "hidden_length": "fixed",
+            "neighbor_features": "mean",
+            "neighbor_dropout": 0.2,
+            "dropout": 0.3,
+        },
         {"proximity": "both", "negative_sampling": "independent"},
         {"n_hashed_features": 50},
     ],

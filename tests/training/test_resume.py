@@ -106,7 +106,7 @@ def test_a_killed_command_resumes_to_the_same_file(planted, tmp_path):
     command = [
         "fit", str(tmp_path / "g.npz"), "--quiet", "--n-jobs", "1", "--max-steps", "200",
         "--dim", "8", "--hidden", "32", "--ensemble-size", "1", "--batch-size", "128",
-        "--neighbor-features", "none", "--dropout", "0", "--neighbor-dropout", "0", "--offset", "learned",
+        "--hidden-length", "free", "--neighbor-features", "none", "--dropout", "0", "--neighbor-dropout", "0",
     ]  # fmt: skip
     often = ["--checkpoint-seconds", "0", "--resume", "-o", output]
     process = subprocess.Popen([sys.executable, "-m", "glace.cli", *command, *often])

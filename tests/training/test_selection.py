@@ -24,7 +24,7 @@ from glace.training.train import CANDIDATES, INITIAL, WITHOUT_ATTRIBUTES, TrialR
 from tests.conftest import small
 
 TRUTH = np.arange(1000) < 500
-OPEN = {"neighbor_features": "auto", "dropout": "auto"}
+OPEN = {"hidden_length": "auto", "neighbor_features": "auto", "dropout": "auto"}
 
 
 def trial(config: Config, quality: float) -> TrialResult:
@@ -135,7 +135,7 @@ def test_what_is_set_is_never_tried(monkeypatch, given):
 
 
 def test_where_all_is_set_nothing_is_tried(monkeypatch):
-    settled = {"neighbor_features": "mean", "dropout": 0.3}
+    settled = {"hidden_length": "fixed", "neighbor_features": "mean", "dropout": 0.3}
     found, seen = select(monkeypatch, lambda _: 0.5, **settled)
     assert (found, seen) == (Selection({}), [])
 

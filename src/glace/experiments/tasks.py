@@ -23,6 +23,7 @@ from glace.experiments.evaluation.link_prediction import (
     link_model_values,
     link_prediction,
     link_values,
+    new_link_values,
     pair_values,
 )
 from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model, link_model_scores
@@ -264,7 +265,11 @@ def _induction(graph: Graph, embed: TimedEmbed, wanted: Evaluation) -> Values:
     embedding = embed.points(split.visible, unseen=split.hidden if supports_types else split.hidden.matrix)
     truth = split.test.truth()
     facts = {"pairs": len(truth), "edge_share": float(truth.mean()), "hidden_share": share, "protocol": protocol}
-    return facts | pair_values(embedding, split.test)
+    values = facts | pair_values(embedding, split.test)
+    fitted = _with_link_model(embed.method)
+    if fitted is None or not isinstance(embedding, Embedding):
+        return values
+    return values | new_link_values(fitted, embedding, split.test)
 
 
 def _visualization(graph: Graph, embed: TimedEmbed, _: Evaluation) -> Values:

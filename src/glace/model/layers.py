@@ -293,6 +293,43 @@ def xavier_uniform(width: int, hidden: int, generator: np.random.Generator, fan_
     return torch.from_numpy((values * 2 - 1) * np.float32(bound)).clone()
 
 
+LENGTH = 0.35
+"""Length of a hidden vector of fixed length, per square root of its width. 0.125 to 0.5 are as good; with 1, AUC is
+lower by .1 for known nodes and by 1.5 for new ones (Cora-ML, half of the nodes new)."""
+SHORT = 1e-3
+"""Vectors much shorter than this stay short: an empty one has no direction."""
+
+
+class _LengthContext(FunctionCtx):
+    scaled: Tensor
+    factor: Tensor
+    length: float
+
+
+class _FixedLength(torch.autograd.Function):
+    """y = x length / sqrt(|x|^2 + SHORT^2), whose gradient is factor (g - y <y, g> / length^2)."""
+
+    @staticmethod
+    def forward(ctx: _LengthContext, x: Tensor, length: float) -> Tensor:
+        square = torch.linalg.vector_norm(x, dim=1, keepdim=True).square_().add_(SHORT**2)
+        # Weights that diverge must be seen: divided by infinity, they would be 0.
+        square.masked_fill_(square == torch.inf, torch.nan)
+        ctx.factor, ctx.length = length * square.rsqrt(), length
+        ctx.scaled = x * ctx.factor
+        return ctx.scaled
+
+    @staticmethod
+    def backward(ctx: _LengthContext, *upstream: Tensor) -> tuple[Tensor, None]:
+        along = torch.linalg.vecdot(ctx.scaled, upstream[0])[:, None] / ctx.length**2
+        return torch.addcmul(upstream[0], ctx.scaled, along, value=-1).mul_(ctx.factor), None
+
+
+def of_fixed_length(x: Tensor) -> Tensor:
+    """Return the rows of (R, width) scaled to the same length, apart from those that are nearly empty."""
+    scaled: Tensor = _FixedLength.apply(x, LENGTH * x.shape[1] ** 0.5)  # type: ignore[no-untyped-call]
+    return scaled
+
+
 NARROW = 16
 """Columns of a matrix below which a row's product depends on its address."""
 VARIANCE_FLOOR = 1e-2

@@ -50,6 +50,7 @@ from glace.model.layers import (
     check_module,
     column_weight,
     has_training_mode,
+    of_fixed_length,
 )
 from glace.rng import Streams
 from glace.sparse import Matrix
@@ -75,9 +76,12 @@ class Encoder(nn.Module):
     With more than one head, the parts are an ensemble on one hidden layer.
     """
 
-    def __init__(self, hidden_layer: HiddenLayer, heads: list[nn.Module], widths: list[int], relu: bool) -> None:
+    def __init__(
+        self, hidden_layer: HiddenLayer, heads: list[nn.Module], widths: list[int], relu: bool, fixed_length: bool
+    ) -> None:
         super().__init__()
-        self.input, self.heads, self.widths, self.relu = hidden_layer, nn.ModuleList(heads), widths, relu
+        self.input, self.heads, self.widths = hidden_layer, nn.ModuleList(heads), widths
+        self.relu, self.fixed_length = relu, fixed_length
 
     def forward(self, inputs: InputRows, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians of the wanted input rows."""
@@ -87,6 +91,8 @@ class Encoder(nn.Module):
         """Return the hidden numbers of the wanted input rows, for each head."""
         hidden: Tensor = self.input(inputs, rows)
         parts = torch.split(torch.relu_(hidden) if self.relu else hidden, self.widths, dim=1)
+        if self.fixed_length:
+            parts = tuple(map(of_fixed_length, parts))
         return [Hidden(*each) for each in zip(parts, self.each_head(), strict=True)]
 
     def each_head(self) -> list[Head]:
@@ -175,7 +181,8 @@ class Network(nn.Module):
         layer = HiddenLayer(list(self.types), sum(widths), generator, self.compiled, self.neighbors)
         head = GaussianHead if self.gaussian else PointHead
         heads: list[nn.Module] = [head(*sizes, generator) for sizes in zip(widths, dims, strict=True)]
-        return Encoder(layer, heads, widths, relu=config.activation == "relu")
+        fixed_length = config.hidden_length == "fixed"
+        return Encoder(layer, heads, widths, config.activation == "relu", fixed_length)
 
     def each_branch(self) -> list[Branch]:
         """Return the branches."""

@@ -101,6 +101,18 @@ def link_model_values(fitted: FittedModel, held_out: HeldOut) -> dict[str, float
     return _named(link_scores(scores, held_out.truth()), "_link_model")
 
 
+def new_link_values(fitted: FittedModel, embedding: Embedding, held_out: HeldOut) -> dict[str, float]:
+    """Return AUC and AP of pairs with new nodes by the probability of an edge, as fields of a record.
+
+    `embedding` has the new nodes behind the known ones. Their links follow from the Gaussians and the numbers of edges
+    of the known nodes.
+    """
+    new = embedding.take(np.arange(len(fitted.embedding), len(embedding)))
+    probability = fitted.score_positions(held_out.pairs(), new).probability
+    assert probability is not None, "the model keeps its graph"
+    return _named(link_scores(probability, held_out.truth()), "_link_model")
+
+
 def _named(scores: LinkScores, suffix: str = "") -> dict[str, float]:
     return {f"{name}{suffix}": value for name, value in scores._asdict().items()}
 

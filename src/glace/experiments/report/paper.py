@@ -51,7 +51,7 @@ POINTS_AND_GAUSSIANS = {
     "at their best, 1st": ("lace", "glace"),
     "at their best, 2nd": ("lace-second", "glace-second"),
 }
-"""Methods that differ in the variance and, at their best, in the learning rate: the paper's central comparison."""
+"""Methods that differ in the variance alone: the paper's central comparison."""
 _SPLITS = {"cora_ml_split.npz": "the authors' split"}
 _DATASETS = {
     "cora-ml": "Cora-ML",

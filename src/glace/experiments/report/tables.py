@@ -186,8 +186,8 @@ _GUIDE = (
 )
 _CONTEXTS = "Methods with second-order proximity (AUC), with and without contexts. The better of the two is bold."
 _GAUSSIANS = (
-    "LACE and GLACE (AUC) with everything else equal but, at their best, the learning rate: points of 128 numbers, or "
-    "Gaussians of 64 means and 64 variances. The better of the two is bold."
+    "LACE and GLACE (AUC) with everything else equal: points of 128 numbers, or Gaussians of 64 means and 64 "
+    "variances. The better of the two is bold."
 )
 _COSINE = (
     "Points again (AUC), by dot product and by cosine: the length of a vector counts in the first and not in the "
@@ -205,7 +205,8 @@ _INDUCTION = (
     "A share of the nodes was hidden from training together with all their edges. Their embeddings come from their "
     "attributes alone; the scores say how well their edges are ranked above non-edges. “Balanced” has as many "
     "non-edges as edges. “As Graph2Gauss” draws the pairs as the authors' code of Graph2Gauss does, two to three "
-    "non-edges for each edge; the paper does not say how it drew its pairs, but its AP fits this one."
+    "non-edges for each edge; the paper does not say how it drew its pairs, but its AP fits this one. “+ link model” "
+    "also counts how many edges the known node of a pair has; there are no paths to a new node."
 )
 _COMPARED = (
     "Ours, the paper's where it has numbers, and ours minus the paper's in percentage points, with pairs as in "
@@ -250,7 +251,7 @@ def induction(runs: Sequence[Run]) -> list[Block]:
     caveats = " ".join(paper.CAVEATS[dataset] for dataset in by_dataset(runs) if dataset in paper.CAVEATS)
     blocks: list[Block] = [_INDUCTION, *([caveats] if caveats else [])]
     # A run that did not finish may not know its share; it gets a table of its own.
-    for share, group in sorted(grouped(runs, lambda run: run.hidden_share or 0.0).items()):
+    for share, group in sorted(grouped(with_link_models(runs), lambda run: run.hidden_share or 0.0).items()):
         title = f"{100 * share:g} % of the nodes hidden" if share else "Share of hidden nodes unknown"
         columns = {}
         for dataset, some in by_dataset(group).items():
