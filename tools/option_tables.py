@@ -84,8 +84,8 @@ def field_rows(stage: type) -> list[str]:
 
 
 def updated(section: str, rows: list[str]) -> str:
-    """Return a section of the page with these rows in its table; rows that say the same with links stay."""
-    head, rule, rest = re.split(r"^(\|(?:---\|)+\n)", section, maxsplit=1, flags=re.M)
+    """Return a section of the page with these rows in its table of options; rows that say the same with links stay."""
+    head, rule, rest = re.split(r"^(\| (?:option|name) \|.*\n\|(?:---\|)+\n)", section, maxsplit=1, flags=re.M)
     old, after = re.match(r"((?:\|[^\n]*\n)*)(.*)", rest, flags=re.S).groups()  # type: ignore[union-attr]
     kept = {row.split("|")[1]: row for row in old.splitlines()}
     new = [better(row, kept.get(row.split("|")[1])) for row in rows]
