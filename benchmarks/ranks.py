@@ -81,7 +81,7 @@ def sent_bytes() -> int:
 
 def options_of(sync: str, steps: int) -> dict[str, Any]:
     """Options of a run: one thread, nothing selected by trials, no early stop."""
-    chosen = {"hidden_length": "fixed", "neighbor_features": "mean", "dropout": "annealed"}
+    chosen = {"hidden_length": "bounded", "neighbor_features": "mean", "dropout": "annealed"}
     return {**chosen, "n_jobs": 1, "max_steps": steps, "patience": 10_000, "sync": sync, "rank_timeout": 300}
 
 
@@ -150,7 +150,7 @@ def speed(
 
 def fit_command(graph: Path, output: Path, *more: str) -> list[str]:
     """`glace fit` of a small graph, without trials."""
-    options = ["--hidden-length", "fixed", "--dropout", "annealed", "--neighbor-features", "mean", "--n-jobs", "1"]
+    options = ["--hidden-length", "bounded", "--dropout", "annealed", "--neighbor-features", "mean", "--n-jobs", "1"]
     return ["-m", "glace", "fit", str(graph), "-o", str(output), "--quiet", *options, *more]
 
 

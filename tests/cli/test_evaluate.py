@@ -85,7 +85,7 @@ def test_points_are_judged_by_the_cosine_too(glace, graph):
 
 def test_what_was_chosen_is_told(glace, graph):
     shown = glace("evaluate", "link-prediction", "graph.npz", *options(*FAST))
-    assert re.search(r"options: hidden length fixed, neighbor features mean, dropout annealed", shown)
+    assert re.search(r"options: hidden length bounded, neighbor features mean, dropout annealed", shown)
 
 
 def test_a_given_split_and_a_hidden_share(glace, graph, folder):
@@ -206,7 +206,7 @@ def test_line_and_the_published_glace_have_model_files(glace, graph):
 def test_fit_tells_what_it_chose(glace, graph, monkeypatch):
     small = ["--dim", "4", "--hidden", "8", "--max-steps", "20"]
     shown = glace("fit", "graph.npz", *small, "-o", "m")
-    assert re.search(r"options +hidden length fixed, neighbor features mean, dropout annealed", shown)
+    assert re.search(r"options +hidden length bounded, neighbor features mean, dropout annealed", shown)
     assert set(load("m").selection.options) == {"hidden_length", "neighbor_features", "dropout"}
     monkeypatch.setattr("glace.training.train.FEWEST_EDGES", 5)
     assert "selected by trials" in glace("fit", "graph.npz", *small, "-o", "m.glace")

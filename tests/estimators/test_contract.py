@@ -25,7 +25,7 @@ METHODS = {
     **{f"glace {name}": (glace.GLACE, {"dissimilarity": name}) for name in GAUSSIAN_DISSIMILARITIES},
     "glace independent": (glace.GLACE, {"negative_sampling": "independent", "negative_power": 0.75}),
     "glace members": (glace.GLACE, {"ensemble_size": 4}),
-    "glace fixed length": (glace.GLACE, {"hidden_length": "fixed"}),
+    "glace bounded length": (glace.GLACE, {"hidden_length": "bounded"}),
     "glace linear": (glace.GLACE, {"activation": "linear", "hidden_length": "free", "offset": 0.0}),
     "lace first": (glace.LACE, {"max_steps": 300}),
     "lace both": (glace.LACE, {"proximity": "both", "max_steps": 400}),

@@ -197,7 +197,7 @@ def network_of(graph, **options):
         "dim": 4,
         "hidden": 8,
         "ensemble_size": 2,
-        "hidden_length": "fixed",
+        "hidden_length": "bounded",
         "neighbor_features": "mean",
         "dropout": 0.0,
         "offset": 4.0,

@@ -38,7 +38,7 @@ def network_of(graph, neighbor_features="mean", **options):
         dim=4,
         hidden=8,
         ensemble_size=1,
-        hidden_length="fixed",
+        hidden_length="bounded",
         neighbor_features=neighbor_features,
         **{"neighbor_dropout": 0, "dropout": 0, "offset": 4.0} | options,
     )

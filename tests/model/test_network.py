@@ -14,7 +14,7 @@ import glace
 from glace.config.config import ModelConfig, SamplingConfig
 from glace.fitted.state import input_shape
 from glace.gaussian.dissimilarity import MEASURES
-from glace.model.layers import GaussianHead, SparseInput, of_fixed_length, sparse_inputs
+from glace.model.layers import GaussianHead, SparseInput, of_bounded_length, sparse_inputs
 from glace.model.network import (
     EdgeBatch,
     Hidden,
@@ -31,7 +31,7 @@ from glace.sampling.edges import EdgeSampler
 from tests.conftest import batch_loss
 
 SETTLED: dict[str, Any] = {
-    "dim": 4, "hidden": 8, "ensemble_size": 1, "hidden_length": "fixed", "neighbor_features": "none",
+    "dim": 4, "hidden": 8, "ensemble_size": 1, "hidden_length": "bounded", "neighbor_features": "none",
     "neighbor_dropout": 0, "dropout": 0, "offset": "learned",
 }  # fmt: skip
 
@@ -128,7 +128,7 @@ def test_members_have_nothing_in_common(planted):
         assert layer.weight.shape[1] == width
         hidden = np.maximum(rows @ layer.weight.numpy() + layer.bias.detach().numpy(), 0)
         with torch.no_grad():
-            alone = head.gaussian(head.raw(of_fixed_length(torch.from_numpy(hidden).float())))
+            alone = head.gaussian(head.raw(of_bounded_length(torch.from_numpy(hidden).float())))
         np.testing.assert_allclose(before.mean[:, dims], alone.mean.numpy(), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(before.variance[:, dims], alone.variance.numpy(), rtol=1e-4)
     first_encoder(network).input.own[0].weight += 1

@@ -48,7 +48,7 @@ def gradients(trainer):
         {},
         {
             "ensemble_size": 3,
-            "hidden_length": "fixed",
+            "hidden_length": "bounded",
             "neighbor_features": "mean",
             "neighbor_dropout": 0.2,
             "dropout": 0.3,

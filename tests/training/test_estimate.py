@@ -13,7 +13,7 @@ from benchmarks.planted_stream import planted_folder
 from glace.io.folder import read_folder, write_folder
 from glace.training.estimate import estimate
 
-SETTLED = {"hidden_length": "fixed", "neighbor_features": "mean", "neighbor_dropout": 0.5, "dropout": 0.5}
+SETTLED = {"hidden_length": "bounded", "neighbor_features": "mean", "neighbor_dropout": 0.5, "dropout": 0.5}
 GRAPHS: dict[str, dict[str, Any]] = {
     "edges": {"nodes": 20_000, "communities": 20, "edges": 400_000, "attributes": 2000, "words": 10},
     "attributes": {"nodes": 4000, "communities": 20, "edges": 20_000, "attributes": 20_000, "words": 15},

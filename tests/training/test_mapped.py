@@ -14,7 +14,7 @@ from tests.conftest import is_mapped, small
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "neighbours": {"hidden_length": "fixed", "neighbor_features": "mean", "neighbor_dropout": 0.3, "dropout": 0.2},
+    "neighbours": {"hidden_length": "bounded", "neighbor_features": "mean", "neighbor_dropout": 0.3, "dropout": 0.2},
     "both": {"proximity": "both", "negative_sampling": "independent", "negative_power": 0.75},
     "points": {"method": glace.LACE},
     "edges only": {"method": glace.LINE},

@@ -135,7 +135,7 @@ def test_what_is_set_is_never_tried(monkeypatch, given):
 
 
 def test_where_all_is_set_nothing_is_tried(monkeypatch):
-    settled = {"hidden_length": "fixed", "neighbor_features": "mean", "dropout": 0.3}
+    settled = {"hidden_length": "bounded", "neighbor_features": "mean", "dropout": 0.3}
     found, seen = select(monkeypatch, lambda _: 0.5, **settled)
     assert (found, seen) == (Selection({}), [])
 

@@ -28,8 +28,9 @@ def reproduce(
     datasets: Annotated[
         str | None,
         Option(
-            help="Names, separated by commas; by default Cora-ML, Citeseer, DBLP and Pubmed, and for table-2 and "
-            "figure-2 also WordNet and Debian, in place of the paper's Cora and ACM."
+            help="Names, separated by commas; by default Cora-ML, Citeseer, DBLP and Pubmed. table-2 and figure-2 add "
+            "WordNet and Debian in place of the paper's Cora and ACM; directed has these two and not Pubmed, "
+            "benchmark-ranking the small Cora and Citeseer and Pubmed, authors-split Cora-ML."
         ),
     ] = None,
     methods: Annotated[str | None, Option(help="Names, separated by commas; by default all.")] = None,

@@ -307,9 +307,9 @@ class ModelConfig(Configuration):
     )
     hidden_length: str = option(
         "auto",
-        "Length of the hidden vector: `fixed`, the same for all nodes, which places new nodes better, or `free`, as in "
-        "the paper; `auto` fixes it if the encoder reads attributes of nodes and of their neighbours.",
-        choices=("auto", "fixed", "free"),
+        "Length of the hidden vector: `bounded`, nearly the same for all nodes, which places new nodes better, or "
+        "`free`, as in the paper; `auto` bounds it if nodes have attributes that can be averaged over neighbours.",
+        choices=("auto", "bounded", "free"),
     )
     neighbor_features: str = option(
         "auto",

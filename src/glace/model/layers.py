@@ -294,40 +294,43 @@ def xavier_uniform(width: int, hidden: int, generator: np.random.Generator, fan_
 
 
 LENGTH = 0.35
-"""Length of a hidden vector of fixed length, per square root of its width. 0.125 to 0.5 are as good; with 1, AUC is
-lower by .1 for known nodes and by 1.5 for new ones (Cora-ML, half of the nodes new)."""
-SHORT = 1e-3
-"""Vectors much shorter than this stay short: an empty one has no direction."""
+"""Limit of the length of a hidden vector, per square root of its width. 0.125 to 0.5 are as good; with 1, AUC is lower
+by .1 for known nodes and by 1.5 for new ones (Cora-ML, half of the nodes new)."""
+SHORT = 0.3
+"""Length from which vectors are near the limit; shorter ones stay shorter, as those of nodes whose attributes are
+hardly known. With 0.001, new nodes are placed nearly as well, but of those with attributes at random only 82 % are
+noticed (novelty) instead of 94. With 3, half of the gain for new nodes is lost: Cora-ML's AUC, half of the nodes new,
+is 90.8 with free length, 92.2 with 0.3 and 91.5 with 3."""
 
 
 class _LengthContext(FunctionCtx):
-    scaled: Tensor
+    bounded: Tensor
     factor: Tensor
-    length: float
+    limit: float
 
 
-class _FixedLength(torch.autograd.Function):
-    """y = x length / sqrt(|x|^2 + SHORT^2), whose gradient is factor (g - y <y, g> / length^2)."""
+class _BoundedLength(torch.autograd.Function):
+    """y = x limit / sqrt(|x|^2 + SHORT^2), whose gradient is factor (g - y <y, g> / limit^2)."""
 
     @staticmethod
-    def forward(ctx: _LengthContext, x: Tensor, length: float) -> Tensor:
+    def forward(ctx: _LengthContext, x: Tensor, limit: float) -> Tensor:
         square = torch.linalg.vector_norm(x, dim=1, keepdim=True).square_().add_(SHORT**2)
         # Weights that diverge must be seen: divided by infinity, they would be 0.
         square.masked_fill_(square == torch.inf, torch.nan)
-        ctx.factor, ctx.length = length * square.rsqrt(), length
-        ctx.scaled = x * ctx.factor
-        return ctx.scaled
+        ctx.factor, ctx.limit = limit * square.rsqrt(), limit
+        ctx.bounded = x * ctx.factor
+        return ctx.bounded
 
     @staticmethod
     def backward(ctx: _LengthContext, *upstream: Tensor) -> tuple[Tensor, None]:
-        along = torch.linalg.vecdot(ctx.scaled, upstream[0])[:, None] / ctx.length**2
-        return torch.addcmul(upstream[0], ctx.scaled, along, value=-1).mul_(ctx.factor), None
+        along = torch.linalg.vecdot(ctx.bounded, upstream[0])[:, None] / ctx.limit**2
+        return torch.addcmul(upstream[0], ctx.bounded, along, value=-1).mul_(ctx.factor), None
 
 
-def of_fixed_length(x: Tensor) -> Tensor:
-    """Return the rows of (R, width) scaled to the same length, apart from those that are nearly empty."""
-    scaled: Tensor = _FixedLength.apply(x, LENGTH * x.shape[1] ** 0.5)  # type: ignore[no-untyped-call]
-    return scaled
+def of_bounded_length(x: Tensor) -> Tensor:
+    """Return the rows of (R, width) with nearly the same length, apart from short ones."""
+    bounded: Tensor = _BoundedLength.apply(x, LENGTH * x.shape[1] ** 0.5)  # type: ignore[no-untyped-call]
+    return bounded
 
 
 NARROW = 16

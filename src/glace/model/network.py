@@ -50,7 +50,7 @@ from glace.model.layers import (
     check_module,
     column_weight,
     has_training_mode,
-    of_fixed_length,
+    of_bounded_length,
 )
 from glace.rng import Streams
 from glace.sparse import Matrix
@@ -77,11 +77,11 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, hidden_layer: HiddenLayer, heads: list[nn.Module], widths: list[int], relu: bool, fixed_length: bool
+        self, hidden_layer: HiddenLayer, heads: list[nn.Module], widths: list[int], relu: bool, bounded: bool
     ) -> None:
         super().__init__()
         self.input, self.heads, self.widths = hidden_layer, nn.ModuleList(heads), widths
-        self.relu, self.fixed_length = relu, fixed_length
+        self.relu, self.bounded = relu, bounded
 
     def forward(self, inputs: InputRows, rows: NodeIndex) -> Gaussian:
         """Return the Gaussians of the wanted input rows."""
@@ -91,8 +91,8 @@ class Encoder(nn.Module):
         """Return the hidden numbers of the wanted input rows, for each head."""
         hidden: Tensor = self.input(inputs, rows)
         parts = torch.split(torch.relu_(hidden) if self.relu else hidden, self.widths, dim=1)
-        if self.fixed_length:
-            parts = tuple(map(of_fixed_length, parts))
+        if self.bounded:
+            parts = tuple(map(of_bounded_length, parts))
         return [Hidden(*each) for each in zip(parts, self.each_head(), strict=True)]
 
     def each_head(self) -> list[Head]:
@@ -181,8 +181,8 @@ class Network(nn.Module):
         layer = HiddenLayer(list(self.types), sum(widths), generator, self.compiled, self.neighbors)
         head = GaussianHead if self.gaussian else PointHead
         heads: list[nn.Module] = [head(*sizes, generator) for sizes in zip(widths, dims, strict=True)]
-        fixed_length = config.hidden_length == "fixed"
-        return Encoder(layer, heads, widths, config.activation == "relu", fixed_length)
+        bounded = config.hidden_length == "bounded"
+        return Encoder(layer, heads, widths, config.activation == "relu", bounded)
 
     def each_branch(self) -> list[Branch]:
         """Return the branches."""

@@ -533,13 +533,13 @@ def _renumbered(pairs: HeldOut | None, positions: Positions | None) -> HeldOut |
 
 Candidate = tuple[str, OptionValue]
 
-INITIAL: dict[str, OptionValue] = {"hidden_length": "fixed", "neighbor_features": "mean", "dropout": "annealed"}
+INITIAL: dict[str, OptionValue] = {"hidden_length": "bounded", "neighbor_features": "mean", "dropout": "annealed"}
 CANDIDATES: tuple[Candidate, ...] = (("neighbor_features", "none"),)
 """Changes to try, in order."""
 
 WITHOUT_ATTRIBUTES: dict[str, OptionValue] = {"hidden_length": "free", "neighbor_features": "none", "dropout": 0.0}
 """Dropout would erase a one-hot node completely, and one with few edges has learned no direction that could be
-lengthened: without attributes, the AUC of DBLP is 97.5 with free and 93.5 with fixed length."""
+lengthened: without attributes, the AUC of Citeseer is 89.8 with free and 89.3 with bounded length."""
 WITHOUT_MEANS: dict[str, OptionValue] = {"hidden_length": "free", "neighbor_features": "none", "dropout": 0.0}
 """For images and custom encoders: the mean of images is no image, and dropout makes holes. On unseen handwritten digits
 the accuracy is 95.5 % without both and 90.8 % with them."""

@@ -160,12 +160,12 @@ _GOALS = (0.90, 0.95)
 _NEARLY = 0.99
 _WIDE = 30.0  # ratio of the longest to the shortest time from which the axis is logarithmic
 _CONVERGENCE_GUIDE = (
-    "The best validation AUC so far against the seconds of training, one curve per seed. A curve ends where training "
-    "ended. Further to the left and higher is better. Only runs without company (--parallel-runs 1) have seconds."
+    "The best validation AUC so far against the seconds of training, one curve per seed that was run without company "
+    "(--parallel-runs 1). A curve ends where training ended. Further to the left and higher is better."
 )
 _SECONDS_GUIDE = (
     "Seconds until the validation AUC first reached 90 %, 95 %, and 99 % of the method's own best: the mean over the "
-    f"seeds that reached it, with their number if not all did; {DASH} if none."
+    f"seeds that reached it, with their number if not all did; {DASH} if none did, or none was run without company."
 )
 
 
@@ -291,8 +291,8 @@ _CURVES = (
         "left_out",
         "Without the least certain nodes",
         "AUC of the remaining pairs when those with the least certain nodes are left out. Certainty is not the "
-        "variance but a rank by the distance of the mean from the center and by the number of attributes and edges; "
-        "see docs/concepts.md.",
+        "variance but the rank of the error that is expected for the node, learned from held-out pairs; see "
+        "docs/uncertainty.md.",
     ),
     (
         "without_least_certain_answers",

@@ -86,7 +86,8 @@ def _cost_tables(task: str, runs: Sequence[Run], field: str, title: str, guide: 
     if any(run.done for run in runs) and not any(run.done for run in timed):
         return [Heading(title), "No run was without company (--parallel-runs 1), so no times are shown."]
     tables = dataset_tables(timed, lambda name, rows: [cost_column(name, rows, field)])
-    return [Heading(title), f"{guide}: {task}, mean over seeds.", *tables]
+    over = "the runs without company (--parallel-runs 1)" if field == "seconds" else "seeds"
+    return [Heading(title), f"{guide}: {task}, mean over {over}.", *tables]
 
 
 _BUDGETS = (
@@ -182,7 +183,8 @@ _GUIDE = (
     "context”, by the embeddings of the two nodes, which is the paper's way and stands beside the paper's numbers. "
     "Training and early stopping are the same in both. For other methods the two ways are one. “+ link model” ranks by "
     "the model of links on top of the embedding, which the paper does not have. Higher is better; the best of a column "
-    "is bold; a dash is explained below its table; an empty cell was not run, or does not apply."
+    "is bold; a dash is explained below its table; an empty cell was not run, or does not apply; seconds are those of "
+    "runs without company."
 )
 _CONTEXTS = "Methods with second-order proximity (AUC), with and without contexts. The better of the two is bold."
 _GAUSSIANS = (
