@@ -8,6 +8,7 @@ from glace.experiments import durations
 from glace.experiments.durations import Durations, measured
 from glace.experiments.record_file import RecordFile
 from glace.experiments.tasks import Evaluation
+from tools.durations import updated
 
 
 def record(method, seconds, whole=None, **more):
@@ -45,3 +46,12 @@ def test_the_table_of_the_package_has_the_graphs_of_the_grid():
 @pytest.mark.parametrize("folder", ["nothing here"])
 def test_a_folder_without_records_has_typical_times(tmp_path, folder):
     assert Durations(tmp_path / folder).of(Evaluation("link-prediction", "cora-ml", "vgae")) is not None
+
+
+def test_new_times_replace_those_of_their_kind_and_no_others():
+    before = {"link-prediction": {"dblp": {"lace": 1.0, "line": 2.0}}, "no longer a task": {"dblp": {"lace": 9.0}}}
+    found = {"link-prediction": {"dblp": {"lace": 3.0}, "pubmed": {"lace": 4.0}}, "induction": {"dblp": {"lace": 5.0}}}
+    assert updated(before, found) == {
+        "link-prediction": {"dblp": {"lace": 3.0, "line": 2.0}, "pubmed": {"lace": 4.0}},
+        "induction": {"dblp": {"lace": 5.0}},
+    }
