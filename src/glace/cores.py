@@ -16,6 +16,17 @@ def cores() -> int:
     return max(int(min(limits)), 1)
 
 
+def shares_of_cores(parts: int) -> list[set[int]]:
+    """Return `parts` disjoint sets of this process's cores; none for one part, or if there are fewer cores than parts.
+
+    A thread that takes such a set with `os.sched_setaffinity` passes it on to the processes that it starts.
+    """
+    if parts == 1 or not hasattr(os, "sched_getaffinity"):
+        return []
+    own = sorted(os.sched_getaffinity(0))
+    return [set(own[part::parts]) for part in range(parts)] if len(own) >= parts else []
+
+
 def _container_limit() -> float:
     """Return the cores that a Linux container may use, from the microseconds per period in its control group."""
     try:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import glace
+from glace.cores import shares_of_cores
 from glace.datasets import names as dataset_names
 from glace.errors import FormatError, InputError
 from glace.experiments.evaluation.rankers import HEURISTICS
@@ -392,6 +394,25 @@ def test_several_at_a_time_make_the_same_records(tmp_path, pretend):
     assert sorted(done for _, _, done in received) == list(range(1, 9))
     assert {key_of(record) for record in records} == {run.key() for run in RUNS}
     assert len(records) == 8
+
+
+@pytest.mark.skipif(len(shares_of_cores(2)) < 2, reason="needs two cores and a system that can assign them")
+def test_runs_at_the_same_time_have_cores_of_their_own(tmp_path, pretend):
+    own = os.sched_getaffinity(0)
+    taken: dict[str, set[frozenset[int]]] = {}
+
+    def answer(wanted):
+        taken.setdefault(threading.current_thread().name, set()).add(frozenset(os.sched_getaffinity(0)))
+        time.sleep(0.05)
+        return 0
+
+    pretend(answer)
+    _, records = performed(tmp_path, parallel_runs=2)
+    one, other = (next(iter(shares)) for shares in taken.values() if len(shares) == 1)
+    assert one | other == own
+    assert not one & other
+    assert all(1 <= record["provenance"]["cores"] <= max(len(one), len(other)) for record in records)
+    assert os.sched_getaffinity(0) == own, "this process keeps its cores"
 
 
 def test_an_interrupt_stops_the_grid_and_keeps_what_is_done(tmp_path, pretend):

@@ -10,10 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
+from glace.cores import cores, shares_of_cores
 from glace.datasets.registry import data_folder
 from glace.errors import InputError
 from glace.experiments.code_state import code_state
@@ -185,13 +188,25 @@ def run_grid(runs: Sequence[Evaluation], options: GridOptions, listener: Listene
             records.append(record)
             listener(run, record, next(done))
 
-    with ThreadPoolExecutor(max_workers=options.parallel_runs) as pool:
+    shares: SimpleQueue[set[int]] = SimpleQueue()
+    for share in shares_of_cores(options.parallel_runs):
+        shares.put(share)
+    with ThreadPoolExecutor(options.parallel_runs, initializer=_take_cores, initargs=(shares,)) as pool:
         try:
             for made in [pool.submit(make, run) for run in missing]:
                 made.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _take_cores(shares: "SimpleQueue[set[int]]") -> None:
+    """Give this thread, and so the processes it starts, cores of its own.
+
+    Two runs with a core each end earlier than two that share both: 53 s instead of 63 for a pair on DBLP.
+    """
+    with suppress(Empty):
+        os.sched_setaffinity(0, shares.get_nowait())
 
 
 def unfinished(runs: Sequence[Evaluation], folder: Path) -> list[Evaluation]:
@@ -233,6 +248,7 @@ def _record_of(run: Evaluation, options: GridOptions) -> JsonObject:
         "command": without_places(shlex.join(["glace", *command(run, options)])),
         "grid": without_places(command_line()),
         "parallel_runs": options.parallel_runs,
+        "cores": cores(),
         "load_before": load,
         "wall_seconds": round(time.perf_counter() - began, 3),
     }
