@@ -76,13 +76,17 @@ def trained(path: str, split: Split, options: dict[str, Any]) -> dict[str, float
     settings = Config.of(options | ({} if path == "fast" else {"negative_sampling": "independent"}))
     began = time.perf_counter()
     with using_threads(settings.run.n_jobs):
-        trainer = trainer_of(path, split, settings)
-        trainer.run()
-        own, _ = embed_all(trainer.network, trainer.inputs, np.empty)
+        embedding = embedding_of(trainer_of(path, split, settings), split)
     seconds = time.perf_counter() - began
-    embedding = Embedding(split.train.ids, own.mean, own.variance, trainer.network.measure.name)
     auc, ap = link_prediction(embedding, split.test)
     return {"auc": auc, "ap": ap, "seconds": seconds}
+
+
+def embedding_of(trainer: Trainer, split: Split) -> Embedding:
+    """Train to the end, and embed the nodes of the training graph."""
+    trainer.run()
+    own, _ = embed_all(trainer.network, trainer.inputs, np.empty)
+    return Embedding(split.train.ids, own.mean, own.variance, trainer.network.measure.name)
 
 
 def trainer_of(path: str, split: Split, settings: Config) -> Trainer:

@@ -29,12 +29,14 @@ from benchmarks import (
     time_to_quality,
     types,
     update,
+    variance,
 )
 from benchmarks.yardstick import Yardstick, symmetric_kl
 from glace import datasets
 from glace.config.config import Config
 from glace.estimators import GLACE, PublishedGLACE
 from glace.experiments.splits import split_edges
+from glace.fitted.state import embed_all
 from glace.gaussian.dissimilarity import Gaussian, named
 from glace.model.layers import VARIANCE_FLOOR
 from glace.model.network import using_threads
@@ -169,6 +171,29 @@ def test_no_loss(tmp_path, capsys):
     ]
     assert all(0.5 < each["auc"] < 1 for each in found)
     assert "±" in capsys.readouterr().out
+
+
+def test_variance(tmp_path, capsys):
+    variance.main(dataset=["planted"], option="max_steps=20 hidden=32", seeds=2, results=tmp_path)
+    found = records(tmp_path, "variance")
+    assert [each["way"] for each in found] == [*variance.WAYS] * 2
+    assert all(0.5 < each["auc"] < 1 for each in found)
+    assert len({each["auc"] for each in found}) == len(found), "the ways differ"
+    assert "held at 1" in capsys.readouterr().out
+
+
+def test_a_variance_that_is_held_stays_while_means_move(planted):
+    split = split_edges(planted, Streams(0).numpy("split"))
+    options = {**INITIAL, "neighbor_features": "none", "max_steps": 30, "dim": 8, "hidden": 16}
+    trainer = no_loss.trainer_of("fast", split, Config.of(options))
+    variance.hold_variance(trainer.network)
+    before, _ = embed_all(trainer.network, trainer.inputs, np.empty)
+    after = no_loss.embedding_of(trainer, split)
+    assert before.variance is not None
+    assert after.variance is not None
+    assert (before.variance == np.float32(1 + VARIANCE_FLOOR)).all()
+    assert (after.variance == np.float32(1 + VARIANCE_FLOOR)).all()
+    assert not np.isclose(before.mean, after.mean).any(axis=1).all()
 
 
 def test_the_plain_path_moves_weights_that_no_batch_touched(planted):

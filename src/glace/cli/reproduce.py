@@ -42,7 +42,12 @@ def reproduce(
         Option(metavar="DIR", help="Only draw the report of this folder again, from its records; runs nothing."),
     ] = None,
     parallel_runs: Annotated[
-        int, Option(min=1, help="Runs at the same time; the report shows running times of runs without company only.")
+        int,
+        Option(
+            min=1,
+            help="Runs at the same time, each with its share of the cores; the report shows the running times of "
+            "runs that were made one at a time only.",
+        ),
     ] = 1,
     estimate: Annotated[
         bool, Option("--estimate", help="Only print how many runs are left and how long they take.")

@@ -134,7 +134,7 @@ def test_seconds_are_those_of_runs_without_company(tmp_path):
     assert row(alone, "### Seconds", "GLACE")[1:] == ["10.0"]
     text = drawn(tmp_path, [links(provenance=with_others, curve=curve(0.99, 1.0))])
     assert row(text, "### DBLP", "GLACE")[-3:] == ["1", "", "500"]
-    assert "No run was without company" in text
+    assert "No run was made alone" in text
     assert "convergence.png" not in text
     assert row(text.split("## Convergence")[1], "### DBLP", "GLACE")[2:5] == ["–"] * 3  # noqa: RUF001
 
@@ -163,9 +163,9 @@ def test_points_and_gaussians_stand_side_by_side(tmp_path):
     text = drawn(tmp_path, [*pair, links("dblp", "lace-second"), links("citeseer", "glace", auc=0.9)])
     header = ["Proximity", "Citeseer points", "Citeseer Gaussians", "DBLP points", "DBLP Gaussians"]
     assert row(text, "As trained:", "Proximity") == header
-    assert row(text, "As trained:", "at their best, 1st")[1:] == ["", "90.00", "**96.00**", "95.00"]
-    assert row(text, "Without context:", "at their best, 1st")[3:] == ["90.00", "**95.00**"]
-    assert "at their best, 2nd" not in text, "one of the two is missing"
+    assert row(text, "As trained:", "defaults of this package, 1st")[1:] == ["", "90.00", "**96.00**", "95.00"]
+    assert row(text, "Without context:", "defaults of this package, 1st")[3:] == ["90.00", "**95.00**"]
+    assert "defaults of this package, 2nd" not in text, "one of the two is missing"
 
 
 def test_the_link_model_has_a_row_of_its_own_that_is_not_compared_with_the_paper(tmp_path):
@@ -305,6 +305,17 @@ def test_seconds_to_a_goal_are_those_of_the_first_time():
     assert seconds_to(curve, 0.9) == 2.0
     assert seconds_to(curve, 0.91) == 4.0
     assert seconds_to(curve, 0.99) is None
+
+
+def test_points_of_trials_are_no_points_of_the_model(tmp_path):
+    choice = {"options": {"neighbor_features": "mean"}, "trials": [{"auc": 0.96}, {"auc": 0.93}]}
+    points = [[0.5, 0.955], [1.0, 0.96], [3.0, 0.97], [4.0, 0.98]]
+    decided = drawn(tmp_path, [links(curve=points, choice=choice)])
+    assert row(decided.split("## Convergence")[1], "### DBLP", "GLACE")[1:4] == ["98.00", "3.00", "3.00"]
+    asked = drawn(tmp_path, [links(curve=points)])
+    assert row(asked.split("## Convergence")[1], "### DBLP", "GLACE")[1:4] == ["98.00", "0.500", "0.500"]
+    worse = drawn(tmp_path, [links(curve=points[:2], choice=choice)])
+    assert row(worse.split("## Convergence")[1], "### DBLP", "GLACE")[2] == "1.00", "no better than a trial"
 
 
 def test_goals_only_some_seeds_reach_say_how_many(tmp_path):

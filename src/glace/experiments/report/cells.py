@@ -36,7 +36,7 @@ def score_column(name: str, rows: Rows, field: str, group: str = "") -> Column:
 
 
 def cost_column(name: str, rows: Rows, field: str) -> Column:
-    """Return seconds or megabytes, the mean over the finished runs; seconds only of runs without company."""
+    """Return seconds or megabytes, the mean over the finished runs; seconds only of runs that were alone."""
     counted = [[run for run in runs if field != "seconds" or run.is_alone] for runs in rows]
     means = [mean_score(runs, field) for runs in counted]
     cells = [Cell(amount(mean.mean)) if mean else _missing(runs) for runs, mean in zip(rows, means, strict=True)]

@@ -160,12 +160,14 @@ _GOALS = (0.90, 0.95)
 _NEARLY = 0.99
 _WIDE = 30.0  # ratio of the longest to the shortest time from which the axis is logarithmic
 _CONVERGENCE_GUIDE = (
-    "The best validation AUC so far against the seconds of training, one curve per seed that was run without company "
-    "(--parallel-runs 1). A curve ends where training ended. Further to the left and higher is better."
+    "The best validation AUC so far against the seconds of training, one curve per run that was made alone "
+    "(--parallel-runs 1). A curve ends where training ended. The seconds of GLACE include its trials, but the curve "
+    "leaves out their points, because their networks are smaller and are discarded. Further to the left and higher is "
+    "better."
 )
 _SECONDS_GUIDE = (
     "Seconds until the validation AUC first reached 90 %, 95 %, and 99 % of the method's own best: the mean over the "
-    f"seeds that reached it, with their number if not all did; {DASH} if none did, or none was run without company."
+    f"seeds that reached it, with their number if not all did; {DASH} if none did, or none was run alone."
 )
 
 
@@ -197,7 +199,7 @@ def _training_curves(runs: Sequence[Run]) -> Picture:
 
 def _training_line(run: Run) -> Line:
     # Zero seconds have no place on a logarithmic axis, and nothing is learned by then.
-    curve = [*run.get("curve"), (run.get("seconds"), _best(run))]
+    curve = [*_curve(run), (run.get("seconds"), _best(run))]
     return Line(method_name(run.method), run.method, [(seconds, auc) for seconds, auc in curve if seconds > 0])
 
 
@@ -215,6 +217,13 @@ def _seconds_table(dataset: str, runs: Sequence[Run]) -> list[Block]:
     return [Heading(dataset_name(dataset)), _SECONDS_GUIDE, Table(tuple(columns))]
 
 
+def _curve(run: Run) -> Points:
+    """Return the curve of the model itself, which begins where it is better than the best trial."""
+    trials = run.choice.trials if run.choice else []
+    highest = max((trial.auc for trial in trials), default=0.0)
+    return [(seconds, auc) for seconds, auc in run.get("curve") if auc > highest] or run.get("curve")[-1:]
+
+
 def _best(run: Run) -> float:
     return max(float(auc) for _, auc in run.get("curve"))
 
@@ -224,7 +233,7 @@ def _seconds_column(name: str, rows: Rows, goal: float | None) -> Column:
     cells = []
     for row in rows:
         done = [run for run in row if run.done and run.is_alone]
-        times = [seconds_to(run.get("curve"), goal or _NEARLY * _best(run)) for run in done]
+        times = [seconds_to(_curve(run), goal or _NEARLY * _best(run)) for run in done]
         found = score([each for each in times if each is not None])
         count = "" if found is None or found.count == len(done) else f" ({found.count} of {len(done)})"
         cells.append(Cell(DASH if found is None else amount(found.mean) + count))

@@ -13,7 +13,8 @@ _GUIDE = (
     "edges, as in published splits. Hits@K is the share of hidden edges above all but K - 1 of as many random "
     "non-edges; equal scores are no hit. MRR is the mean of 1 / rank of a hidden edge among 500 hard negatives: its "
     "ends replaced by the nodes that resource allocation, personalised PageRank and the attributes find most probable "
-    "(HeaRT, Li et al. 2023); equal scores count half."
+    "(HeaRT, Li et al. 2023); equal scores count half. “+ link model” is fitted to the validation edges, which the "
+    "other rows use for early stopping only."
 )
 _PUBLISHED_GUIDE = (
     "The last rows are published numbers on other random splits of the same size, so small differences decide nothing."

@@ -60,10 +60,17 @@ Facts = dict[str, float | None] | None
 """Numbers by name; a correlation with a constant is null."""
 
 
+class Trial(BaseModel):
+    """A short training with some options, and its validation AUC."""
+
+    auc: UnitInterval
+
+
 class Selected(BaseModel):
-    """The options that trials decided."""
+    """The options that trials decided, and the trials."""
 
     options: JsonObject
+    trials: list[Trial] = []
 
 
 class Run(BaseModel):

@@ -40,7 +40,12 @@ WITHOUT = "_without_context"
 """Ending of the fields of a record that are judged in the paper's way."""
 GRAPH2GAUSS = "graph2gauss"
 _COSTS = (
-    ("seconds", "Seconds", "Seconds from the graph to the embedding"),
+    (
+        "seconds",
+        "Seconds",
+        "Seconds from the graph to the embedding; those of GLACE, LACE and LINE, which use all cores, include "
+        "calibration, certainty and link model",
+    ),
     ("peak_rss_mb", "Peak memory", "Peak memory of a run's process in megabytes, including libraries and graph"),
 )
 
@@ -84,9 +89,9 @@ def cost(results: Results) -> list[Block]:
 def _cost_tables(task: str, runs: Sequence[Run], field: str, title: str, guide: str) -> list[Block]:
     timed = runs if field != "seconds" else [run for run in runs if run.is_alone or not run.done]
     if any(run.done for run in runs) and not any(run.done for run in timed):
-        return [Heading(title), "No run was without company (--parallel-runs 1), so no times are shown."]
+        return [Heading(title), "No run was made alone (--parallel-runs 1), so no times are shown."]
     tables = dataset_tables(timed, lambda name, rows: [cost_column(name, rows, field)])
-    over = "the runs without company (--parallel-runs 1)" if field == "seconds" else "seeds"
+    over = "the runs that were made one at a time (--parallel-runs 1)" if field == "seconds" else "seeds"
     return [Heading(title), f"{guide}: {task}, mean over {over}.", *tables]
 
 
@@ -182,14 +187,16 @@ _GUIDE = (
     "judged in two ways: as they were trained, the embedding of one node with the context of the other, and “without "
     "context”, by the embeddings of the two nodes, which is the paper's way and stands beside the paper's numbers. "
     "Training and early stopping are the same in both. For other methods the two ways are one. “+ link model” ranks by "
-    "the model of links on top of the embedding, which the paper does not have. Higher is better; the best of a column "
+    "the model of links on top of the embedding, which the paper does not have. It is fitted to the validation edges, "
+    "which the other rows use for early stopping only. Higher is better; the best of a column "
     "is bold; a dash is explained below its table; an empty cell was not run, or does not apply; seconds are those of "
-    "runs without company."
+    "runs that were made one at a time."
 )
 _CONTEXTS = "Methods with second-order proximity (AUC), with and without contexts. The better of the two is bold."
 _GAUSSIANS = (
-    "LACE and GLACE (AUC) with everything else equal: points of 128 numbers, or Gaussians of 64 means and 64 "
-    "variances. The better of the two is bold."
+    "LACE and GLACE (AUC) with the same options: points, compared by dot product, or Gaussians, compared by symmetric "
+    "KL. A node has as many numbers in both. Two things differ, the measure and the variance; what the variance alone "
+    "is worth is measured elsewhere (docs/experiments.md). The better of the two is bold."
 )
 _COSINE = (
     "Points again (AUC), by dot product and by cosine: the length of a vector counts in the first and not in the "
@@ -207,8 +214,8 @@ _INDUCTION = (
     "A share of the nodes was hidden from training together with all their edges. Their embeddings come from their "
     "attributes alone; the scores say how well their edges are ranked above non-edges. “Balanced” has as many "
     "non-edges as edges. “As Graph2Gauss” draws the pairs as the authors' code of Graph2Gauss does, two to three "
-    "non-edges for each edge; the paper does not say how it drew its pairs, but its AP fits this one. “+ link model” "
-    "also counts how many edges the known node of a pair has; there are no paths to a new node."
+    "non-edges for each edge; the paper does not say how it drew its pairs, but its AP is much nearer to this one. “+ "
+    "link model” also counts how many edges the known node of a pair has; there are no paths to a new node."
 )
 _COMPARED = (
     "Ours, the paper's where it has numbers, and ours minus the paper's in percentage points, with pairs as in "
