@@ -313,7 +313,7 @@ def test_points_of_trials_are_no_points_of_the_model(tmp_path):
     decided = drawn(tmp_path, [links(curve=points, choice=choice)])
     assert row(decided.split("## Convergence")[1], "### DBLP", "GLACE")[1:4] == ["98.00", "3.00", "3.00"]
     asked = drawn(tmp_path, [links(curve=points)])
-    assert row(asked.split("## Convergence")[1], "### DBLP", "GLACE")[1:4] == ["98.00", "0.500", "0.500"]
+    assert row(asked.split("## Convergence")[1], "### DBLP", "GLACE")[1:4] == ["98.00", "0.50", "0.50"]
     worse = drawn(tmp_path, [links(curve=points[:2], choice=choice)])
     assert row(worse.split("## Convergence")[1], "### DBLP", "GLACE")[2] == "1.00", "no better than a trial"
 
