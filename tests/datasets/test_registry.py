@@ -25,6 +25,7 @@ PUBLISHED = {
 PLANETOID = {
     "cora-planetoid": "b08fd856430b2b7787aa646a33ad51132b4f6f80",
     "citeseer-planetoid": "0e71905a80ab405875cc6c7a7a15190aa35fec79",
+    "pubmed-planetoid": "25d0b1bebcb08296348572ca0cebe322fdd085b0",
 }
 
 

@@ -144,6 +144,11 @@ _DATASETS = (
         "3,312 papers of CiteSeer, the small Citeseer of link prediction benchmarks",
         "0e71905a80ab405875cc6c7a7a15190aa35fec79",
     ),
+    _planetoid(
+        "pubmed",
+        "19,717 papers on diabetes, the Pubmed of link prediction benchmarks",
+        "25d0b1bebcb08296348572ca0cebe322fdd085b0",
+    ),
 )
 
 

@@ -15,7 +15,7 @@ OVERHEAD = {"node-classification": 20.0, "visualization": 10.0}
 """Seconds of a process beside the embedding, for records that hold only the seconds of the embedding."""
 USUAL_OVERHEAD = 5.0
 
-_ALIKE = {"cora-planetoid": "cora-ml", "citeseer-planetoid": "citeseer"}
+_ALIKE = {"cora-planetoid": "cora-ml", "citeseer-planetoid": "citeseer", "pubmed-planetoid": "pubmed"}
 """Graphs of about the same size, for the time that link prediction takes."""
 
 Table = dict[str, dict[str, dict[str, float]]]

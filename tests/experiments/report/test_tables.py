@@ -6,7 +6,8 @@ from glace.drawing.document import Cell, Column, Heading, Table, stacked, table_
 from glace.experiments.report.cells import amount, compared_columns, cost_columns, score_column, signed
 from glace.experiments.report.paper import Printed, printed
 from glace.experiments.report.results import Run
-from tests.experiments.report.invented import links
+from glace.experiments.report.tables import link_prediction
+from tests.experiments.report.invented import PROVENANCE, links
 
 
 def run(auc=0.9, seed=0, status="done", reason=None):
@@ -117,3 +118,19 @@ def test_the_numbers_of_the_paper():
     assert printed("graph2gauss", "pubmed", 0.5) == Printed(51.22, 27.39)
     assert printed("glace", "cora-ml", 0.1) == Printed(93.07, 86.72)
     assert printed("glace", "cora-ml", 0.3) is None
+
+
+@pytest.mark.parametrize(
+    ("dataset", "data", "other"),
+    [
+        ("pubmed", "fe3d581ff88a7ae3a54a397b6286b334173d3dd70f53765b092d53fb5be833d3", True),
+        ("pubmed", "another graph, such as the paper's", False),
+        ("citeseer", "every file", True),
+        ("dblp", "every file", False),
+    ],
+)
+def test_graphs_that_are_not_the_papers_are_said_to_be_so(dataset, data, other):
+    content = links(dataset, provenance=PROVENANCE | {"data": data})
+    texts = [block for block in link_prediction([Run(**content)]) if isinstance(block, str)]
+    assert any("Not the paper's file" in text for text in texts) is other
+    assert any("must be a slip" in text for text in texts) is (dataset == "pubmed")

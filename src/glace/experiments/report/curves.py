@@ -36,7 +36,8 @@ _CLASSES_GUIDE = (
 _TESTS_GUIDE = (
     "Micro-F1 of {} minus that of each method, in percentage points, at each share of the labels, with the p-value of "
     "a paired t-test over the trials of all seeds. The p-values of the table are corrected for their number by Holm's "
-    "method. Trials share most of their nodes, so they are still too small."
+    "method. They are too small nevertheless, because the ten trials of a seed share one embedding and most of "
+    "their nodes."
 )
 
 
@@ -161,9 +162,9 @@ _NEARLY = 0.99
 _WIDE = 30.0  # ratio of the longest to the shortest time from which the axis is logarithmic
 _CONVERGENCE_GUIDE = (
     "The best validation AUC so far against the seconds of training, one curve per run that was made alone "
-    "(--parallel-runs 1). A curve ends where training ended. The seconds of GLACE include its trials, but the curve "
-    "leaves out their points, because their networks are smaller and are discarded. Further to the left and higher is "
-    "better."
+    "(--parallel-runs 1). A curve ends with the run, which includes calibration, certainty and link model. The seconds "
+    "of GLACE include its trials, but the curve leaves out their points, because their networks are smaller and are "
+    "discarded. Further to the left and higher is better."
 )
 _SECONDS_GUIDE = (
     "Seconds until the validation AUC first reached 90 %, 95 %, and 99 % of the method's own best: the mean over the "

@@ -184,9 +184,11 @@ def _distinct(values: Iterable[object]) -> list[object]:
 _GUIDE = (
     "Each method saw the graph without the held-out edges, then ranked those edges among as many non-edges. Gaussians "
     "are scored by minus their dissimilarity, points by their dot product. Methods with second-order proximity are "
-    "judged in two ways: as they were trained, the embedding of one node with the context of the other, and “without "
-    "context”, by the embeddings of the two nodes, which is the paper's way and stands beside the paper's numbers. "
-    "Training and early stopping are the same in both. For other methods the two ways are one. “+ link model” ranks by "
+    "judged in two ways: by the embedding of one node and the context of the other, as the training loss does, and "
+    "“without context”, by the embeddings of the two nodes, which is the paper's way and stands beside the paper's "
+    "numbers. Training and early stopping are the same in both. Other methods have no contexts, so their two scores "
+    "are equal. A node has 128 numbers; LACE and GLACE as published have as many for each proximity, so 256 in the "
+    "rows 1st+2nd. “+ link model” ranks by "
     "the model of links on top of the embedding, which the paper does not have. It is fitted to the validation edges, "
     "which the other rows use for early stopping only. Higher is better; the best of a column "
     "is bold; a dash is explained below its table; an empty cell was not run, or does not apply; seconds are those of "
@@ -195,8 +197,8 @@ _GUIDE = (
 _CONTEXTS = "Methods with second-order proximity (AUC), with and without contexts. The better of the two is bold."
 _GAUSSIANS = (
     "LACE and GLACE (AUC) with the same options: points, compared by dot product, or Gaussians, compared by symmetric "
-    "KL. A node has as many numbers in both. Two things differ, the measure and the variance; what the variance alone "
-    "is worth is measured elsewhere (docs/experiments.md). The better of the two is bold."
+    "KL. A node has as many numbers in both. The variance differs, and with it the measure and where the learned "
+    "offset starts; docs/experiments.md says what the variance alone is worth. The better of the two is bold."
 )
 _COSINE = (
     "Points again (AUC), by dot product and by cosine: the length of a vector counts in the first and not in the "
@@ -257,8 +259,7 @@ def directed(runs: Sequence[Run]) -> list[Block]:
 
 def induction(runs: Sequence[Run]) -> list[Block]:
     """Return a table for each share of hidden nodes."""
-    caveats = " ".join(paper.CAVEATS[dataset] for dataset in by_dataset(runs) if dataset in paper.CAVEATS)
-    blocks: list[Block] = [_INDUCTION, *([caveats] if caveats else [])]
+    blocks: list[Block] = [_INDUCTION, *filter(None, (_caveat(*each) for each in by_dataset(runs).items()))]
     # A run that did not finish may not know its share; it gets a table of its own.
     for share, group in sorted(grouped(with_link_models(runs), lambda run: run.hidden_share or 0.0).items()):
         title = f"{100 * share:g} % of the nodes hidden" if share else "Share of hidden nodes unknown"
@@ -283,6 +284,10 @@ def _induction_columns(methods: Mapping[str, Sequence[Run]], dataset: str, share
     ]
 
 
+def _caveat(dataset: str, runs: Sequence[Run]) -> str:
+    return paper.caveat(dataset, [run.provenance.get("data") for run in runs])
+
+
 def without_unsupported(runs: Sequence[Run]) -> tuple[list[Run], list[Block]]:
     """Return the runs without the methods that never support the task, and a sentence that names those methods.
 
@@ -302,7 +307,7 @@ def _datasets(runs: Sequence[Run]) -> list[Block]:
         guide, columns = "The paper prints no numbers for this graph.", _two_ways(rows)
         if any(printed):
             guide = "Ours, the paper's, and ours without context minus the paper's in percentage points."
-            guide = f"{guide} {paper.TABLE_2_CAVEATS.get(dataset, '')}".strip()
+            guide = " ".join(filter(None, (guide, _caveat(dataset, group), paper.SLIPS_IN_TABLE_2.get(dataset))))
             columns = [*columns, *_beside_paper(rows, printed)]
         table = Table((methods_column(methods), *columns, *cost_columns(rows)))
         blocks += [Heading(dataset_name(dataset)), guide, table]
