@@ -135,6 +135,20 @@ def test_what_is_asked_for_takes_the_place_of_the_papers():
     assert [(run.dataset, run.method, run.seed) for run in found] == wanted
 
 
+@pytest.mark.parametrize("experiment", ["table-2", "table-3", "benchmark-ranking", "directed", "authors-split"])
+def test_datasets_that_are_named_have_the_runs_that_they_have_among_all(experiment):
+    everything = runs([experiment])
+    for dataset in dict.fromkeys(run.dataset for run in everything):
+        assert runs([experiment], [dataset]) == [run for run in everything if run.dataset == dataset]
+
+
+def test_other_datasets_have_the_runs_of_the_first_part():
+    """VGAE's one seed on large graphs and the authors' slow program are for the graphs that their parts name."""
+    first = EXPERIMENTS["table-2"][0]
+    found = [(run.method, run.seed) for run in runs(["table-2"], ["wordnet-nouns"])]
+    assert found == [(method, seed) for seed in range(first.seeds) for method in first.methods]
+
+
 def test_each_experiment_has_its_own_number_of_seeds_and_each_run_is_once():
     both = runs(["table-2", "figure-3"], ["dblp"], ["lace"])
     seeds = [(run.task, run.seed) for run in both]

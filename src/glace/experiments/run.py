@@ -125,19 +125,22 @@ def runs(
 ) -> list[Evaluation]:
     """Return the runs of these experiments without repetition; arguments replace the defaults of each experiment.
 
-    Splits that an experiment names are files in the data folder.
+    Of the parts of an experiment, a dataset goes to those that name it, or to the first if none does. Splits that an
+    experiment names are files in the data folder.
     """
     _check(names, methods, seeds)
-    wanted = [each for name in names for each in EXPERIMENTS[name]]
+    wanted = [
+        (part, _datasets_of(part, EXPERIMENTS[name], datasets, split)) for name in names for part in EXPERIMENTS[name]
+    ]
     found = (
         Evaluation(
             each.task, dataset, method, seed, None, _split_of(each, split, data_dir), share, each.directed, protocol
         )
         # Seeds are the outer loop: an interrupted grid then has some runs of every kind.
-        for seed in range(seeds or max(each.seeds for each in wanted))
-        for each in wanted
+        for seed in range(seeds or max(each.seeds for each, _ in wanted))
+        for each, its_datasets in wanted
         if seed < (seeds or each.seeds)
-        for dataset in _datasets_of(each, datasets, split)
+        for dataset in its_datasets
         for method in methods or each.methods
         for share in each.hidden_shares
         for protocol in each.protocols
@@ -145,11 +148,16 @@ def runs(
     return list({run.key(): run for run in found}.values())
 
 
-def _datasets_of(experiment: Experiment, given: Sequence[str] | None, split: Path | None) -> Sequence[str]:
+def _datasets_of(
+    part: Experiment, parts: Sequence[Experiment], given: Sequence[str] | None, split: Path | None
+) -> Sequence[str]:
+    """Return the datasets of a part: its own of those that are given, and for the first part also unknown ones."""
     if given is None:
-        return experiment.datasets
-    # The split that an experiment names is one of its own dataset.
-    return [name for name in given if name in experiment.datasets] if experiment.split and not split else given
+        return part.datasets
+    known = {name for each in parts for name in each.datasets}
+    # A split that the experiment names is one of its own dataset.
+    takes_others = part is parts[0] and (part.split is None or split is not None)
+    return [name for name in given if name in part.datasets or (takes_others and name not in known)]
 
 
 def _split_of(experiment: Experiment, given: Path | None, data_dir: Path | None) -> Path | None:
