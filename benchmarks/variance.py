@@ -1,9 +1,9 @@
 """What is the variance worth? `python -m benchmarks.variance`
 
 GLACE beside the same model with every variance held at 1. The symmetric KL is then half of the squared distance of two
-means, so that nothing but the variance differs: LACE also has another measure, the dot product. With 128 dimensions instead of
-64, a node has as many numbers as with a variance. Everything else is the same: the options with which trials start, the
-initial means, the batches, and the split of each seed.
+means, so that nothing but the variance differs: LACE also has another measure, the dot product. With 128 dimensions
+instead of 64, a node has as many numbers as with a variance. Everything else is the same: the options with which trials
+start, the initial means, the batches, and the split of each seed.
 """
 
 import statistics
