@@ -142,6 +142,18 @@ def test_other_kinds_and_tasks_are_counted(tmp_path):
     assert "2 records of other kinds or tasks are not shown." in read_results(folder).notices
 
 
+def test_methods_with_different_numbers_of_seeds_are_noted(tmp_path):
+    equal = [links(seed=seed, method=method) for seed in (0, 1) for method in ("glace", "lace")]
+    # A given split, or directed edges, are not compared with random splits.
+    others = [links(split="given.npz"), links(directed=True), links(dataset="cora-ml")]
+    assert read_results(write(tmp_path, [*equal, *others])).notices == ()
+    more = [links(seed=2, method="glace"), links(seed=3, method="lace", status="timeout")]
+    assert read_results(write(tmp_path, [*equal, *others, *more])).notices == (
+        "Methods have different numbers of seeds, so their means are over different splits: link-prediction on dblp "
+        "(2 or 3).",
+    )
+
+
 def test_averages_over_runs_that_are_not_alike_are_noted(tmp_path):
     other_data = links(seed=2)["provenance"] | {"data": "ffff"}
     # `later` is an option that was not there yet when the others ran.

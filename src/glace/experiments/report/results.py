@@ -326,7 +326,24 @@ def _mixtures(runs: Sequence[Run]) -> list[str]:
         known = {json.dumps(run.provenance["data"], sort_keys=True) for run in group if run.provenance.get("data")}
         if len(known) > 1:
             notices.append(f"{dataset}: the runs are on different data; see the fingerprints.")
-    return notices + _mixed_code(runs)
+    return notices + _unequal_seeds(runs) + _mixed_code(runs)
+
+
+def _unequal_seeds(runs: Sequence[Run]) -> list[str]:
+    """Return a notice if methods that are compared have different numbers of seeds: some splits are harder."""
+    done = [run for run in runs if run.done]
+    compared = grouped(
+        done, lambda run: (run.task, run.dataset, run.directed, run.split, run.hidden_share, run.protocol)
+    )
+    unequal = {}
+    for (task, dataset, directed, *_), group in compared.items():
+        counts = sorted({len(some) for some in by_method(group).values()})
+        if len(counts) > 1:
+            unequal[f"{task} on {'directed ' * directed}{dataset}"] = " or ".join(map(str, counts))
+    listed = ", ".join(f"{name} ({counts})" for name, counts in unequal.items())
+    return [f"Methods have different numbers of seeds, so their means are over different splits: {listed}."] * bool(
+        listed
+    )
 
 
 def _mixed_code(runs: Sequence[Run]) -> list[str]:
