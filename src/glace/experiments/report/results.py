@@ -340,10 +340,10 @@ def _unequal_seeds(runs: Sequence[Run]) -> list[str]:
         counts = sorted({len(some) for some in by_method(group).values()})
         if len(counts) > 1:
             unequal[f"{task} on {'directed ' * directed}{dataset}"] = " or ".join(map(str, counts))
+    if not unequal:
+        return []
     listed = ", ".join(f"{name} ({counts})" for name, counts in unequal.items())
-    return [f"Methods have different numbers of seeds, so their means are over different splits: {listed}."] * bool(
-        listed
-    )
+    return [f"Methods have different numbers of seeds, so their means are over different splits: {listed}."]
 
 
 def _mixed_code(runs: Sequence[Run]) -> list[str]:
