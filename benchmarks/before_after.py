@@ -78,7 +78,7 @@ def main(
             found[graph, side].append(values)
     rows = [row(graph, found[graph, "before"], found[graph, "after"]) for graph in graphs.split(",")]
     columns = ["graph", "s before", "s after", "times", "cpu s before", "cpu s after", "AUC before", "AUC after"]
-    report.table("Default fits", [*columns, "difference", "MB before", "MB after", "steps"], rows)
+    report.table("Default fits", [*columns, "difference", "MiB before", "MiB after", "steps"], rows)
 
 
 @contextmanager

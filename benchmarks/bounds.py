@@ -96,7 +96,7 @@ def costs(steps: StagedSteps, sizes: Sizes) -> dict[str, Cost]:
 
 
 def measured(scale: float) -> Machine:
-    """This machine with the n_jobs that are set now; at small scale without the largest arrays."""
+    """This machine with the threads that are set now; at small scale without the largest arrays."""
     largest = max(int(LARGEST * min(scale, 1)), 4 * SMALLEST)
     sizes = [int(size) for size in np.geomspace(SMALLEST, largest, 5)]
     arrays = [np.ones((size // 4096, 1024), dtype=np.float32) for size in sizes]

@@ -5,6 +5,7 @@ import ctypes
 import gc
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from rich.table import Table
 
 from glace import datasets, records
 from glace.datasets.planted import planted
+from glace.experiments.code_state import commit
 from glace.experiments.report.cells import amount
 from glace.graph.graph import Graph
 from glace.records import Record, peak_rss_mb, provenance
@@ -141,13 +143,13 @@ class Report:
     question: str
     folder: Path
     facts: dict[str, Any]
-    commit: str | None = field(default_factory=lambda: _commit())
+    commit: str | None = field(default_factory=lambda: commit(FOLDER, "../src", "*.py"))
     """That of the start: while a long run lasts, the files may change."""
 
     def note(self, **values: Any) -> None:
         """Append a record."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = " ".join(["python", "-m", f"benchmarks.{self.question}", *sys.argv[1:]])
+        command = shlex.join(["python", "-m", f"benchmarks.{self.question}", *sys.argv[1:]])
         known = provenance(**self.facts) | {"command": command, "commit": self.commit, "cores": os.cpu_count()}
         with (self.folder / f"{self.question}.jsonl").open("a", encoding="utf-8") as file:
             file.write(Record(self.question, values, known | {"load": os.getloadavg()}).to_json() + "\n")
@@ -171,21 +173,6 @@ def cell(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)
-
-
-def _commit() -> str | None:
-    """What was measured, as git names it, with a plus if the code was changed since; None outside of a clone."""
-    head = _git("rev-parse", "--short", "HEAD")
-    changed = _git("status", "--porcelain", "--", "../src", "*.py")
-    return head and head + "+" * bool(changed)
-
-
-def _git(*arguments: str) -> str | None:
-    try:
-        told = subprocess.run(["git", *arguments], cwd=FOLDER, capture_output=True, text=True, check=True)
-    except (FileNotFoundError, subprocess.CalledProcessError):
-        return None
-    return told.stdout.strip()
 
 
 def nothing() -> dict[str, Any]:

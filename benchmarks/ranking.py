@@ -25,10 +25,10 @@ import typer
 from benchmarks.common import RESULTS, DataDir, Report, Results, in_child, in_turn
 from benchmarks.ranking_graphs import edge_probabilities, popularity_graph, user_item_graph
 from glace import datasets
-from glace.cli.evaluate import RANKING
 from glace.experiments.evaluation.rankers import HEURISTICS, by_embedding, by_link_model
 from glace.experiments.evaluation.ranking import Ranker, are_hidden, full_ranking, hidden_tenth
 from glace.experiments.methods import METHODS, Learned, make
+from glace.experiments.report.paper import RANKING_MEASURES
 from glace.fitted.model import FittedModel, load
 from glace.graph.graph import Graph
 from glace.metrics import reliability
@@ -234,15 +234,15 @@ def calibration(probability: Any, right: Any) -> Found:
 
 def show_ranking(graph: str, found: dict[Unit, Found], report: Report) -> None:
     """Draw the table of a graph: mean and standard error over seeds."""
-    rows: dict[str, list[dict[str, float]]] = {}
+    measures, rows = RANKING_MEASURES["ranking"], dict[str, list[dict[str, float]]]()
     for values in found.values():
         for name, row in values.get("rows", {}).items():
             rows.setdefault(name, []).append(row)
     shown = [
-        (name, *(_mean([each[field] for each in some if field in each]) for field in RANKING))
+        (name, *(_mean([each[field] for each in some if field in each]) for field in measures))
         for name, some in rows.items()
     ]
-    report.table(f"{graph}: full ranking of a hidden tenth", ("method", *RANKING.values()), shown)
+    report.table(f"{graph}: full ranking of a hidden tenth", ("method", *measures.values()), shown)
     for unit, values in found.items():
         if values["failed"] is not None:
             print(f"{unit.graph}, seed {unit.seed}, {unit.method}: {values['failed']}")

@@ -1,7 +1,7 @@
 """Do time and memory of training depend on the size of the graph? `python -m benchmarks.scaling`
 
 Each size trains in a process of its own, sizes in turn: from one row of the table to the next the edges and with them
-the nodes grow, the degree, the attributes and the batch_size stay. What should not grow is the time of a step and the
+the nodes grow, the degree, the attributes and the batch size stay. What should not grow is the time of a step and the
 memory that training adds to the graph's.
 
 With `--folder` the graphs lie there on disk, are made if they do not, and are mapped: each size is then trained on

@@ -1,6 +1,6 @@
 """How many questions a second does a server answer, and does it answer all of them? `python -m benchmarks.serving`
 
-A server in a process of its own, clients in n_jobs of this one, on the loopback. Questions are mixed: neighbors,
+A server in a process of its own, clients in threads of this one, on the loopback. Questions are mixed: neighbors,
 score, node, links, completion and new nodes. Every answer is compared with the library's.
 """
 
@@ -118,8 +118,8 @@ def client(address: str, questions: list[Asked]) -> list[tuple[Asked, int, Any, 
 @contextlib.contextmanager
 def started(path: Path, workers: int) -> Iterator[str]:
     """A server of this model, until the block ends; gives its address."""
-    command = [sys.executable, "-m", "glace.cli", "serve", str(path), "--port", "0", "--workers", str(workers)]
-    # One thread a process: the clients are many, and n_jobs of one answer would wait for those of another.
+    command = [sys.executable, "-m", "glace", "serve", str(path), "--port", "0", "--workers", str(workers)]
+    # One thread a process: the clients are many, and threads of one answer would wait for those of another.
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None

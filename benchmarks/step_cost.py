@@ -1,7 +1,7 @@
 """Where does the time of a step go, and how far is it from what the machine allows? `python -m benchmarks.step_cost`
 
-Edges per second by batch_size, width of the hidden layer and n_jobs, all in turn; for each stage of a step its time,
-its share and the bound: `benchmarks/bounds.py` says what that is made of.
+Edges per second by batch size, width of the hidden layer and number of threads, all in turn; for each stage of a step
+its time, its share and the bound: `benchmarks/bounds.py` says what that is made of.
 """
 
 from dataclasses import dataclass, replace
@@ -56,7 +56,7 @@ def main(
     method: Annotated[str, typer.Option(help="A method of first-order proximity.")] = "glace",
     batch_size: Annotated[list[int] | None, typer.Option(help="Edges a step.")] = None,
     hidden: Annotated[list[int] | None, typer.Option(help="Width of the hidden layer.")] = None,
-    pool: Annotated[int, typer.Option(help="Negatives that a batch_size shares.")] = 256,
+    pool: Annotated[int, typer.Option(help="Negatives that a batch shares.")] = 256,
     n_jobs: Annotated[list[int] | None, typer.Option(help="Threads.")] = None,
     rounds: Rounds = 3,
     results: Results = RESULTS,

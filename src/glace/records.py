@@ -41,7 +41,7 @@ def provenance(**facts: object) -> dict[str, object]:
 
 
 def command_line() -> str:
-    """Return the command line of this process, with `python -m glace.cli` spelled `glace`."""
+    """Return the command line of this process, with `python -m glace` spelled `glace`."""
     program = Path(sys.argv[0]).name
     return shlex.join(["glace" if program == "__main__.py" else program, *sys.argv[1:]])
 

@@ -387,7 +387,7 @@ def test_outputs_into_a_folder_that_is_read_only(refused, monkeypatch, arguments
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="the system has no /proc, which nobody can write to")
 def test_outputs_into_a_folder_nobody_can_write_to(refused):
     refused("export", "people.glace", "-o", "/proc/x.csv", match=r"cannot write /proc/x\.csv: ")
-    refused("demo", "-o", "/proc/demo", match=r"cannot create the folder /proc/demo: .*; choose another")
+    refused("demo", "-o", "/proc/demo", match=r"cannot make the folder /proc/demo: .*; choose another name")
 
 
 def test_devices_are_not_replaced_by_files(refused):
@@ -395,7 +395,7 @@ def test_devices_are_not_replaced_by_files(refused):
 
 
 def test_a_demo_folder_that_is_a_file(refused):
-    refused("demo", "-o", "edges.csv", match=r"cannot create the folder edges\.csv: File exists; choose another")
+    refused("demo", "-o", "edges.csv", match=r"cannot make the folder edges\.csv: file exists; choose another name")
 
 
 FULL = [

@@ -1,5 +1,6 @@
 """Files as people have them become models without an edit: columns, separators and encodings are options."""
 
+import json
 import re
 
 import numpy as np
@@ -81,3 +82,15 @@ def test_converting_mixed_columns_loads_them(glace, ratings):
     shown = glace("convert", "--edges", "ratings.csv", *EDGES, "--attributes", "people.csv", "-o", "people.graph")
     assert "people.csv, kinds of columns guessed: town category (2 values)" in shown
     assert "kinds of columns guessed" in glace("info", "people.graph")
+
+
+def test_ids_are_shown_as_ids_beside_other_columns(glace, folder):
+    ids = [10_000 + row for row in range(60)]
+    write_csv(folder / "stories.csv", "id,text", [f"{node},{['red', 'blue'][node % 2]} fish" for node in ids])
+    write_csv(folder / "e.csv", "source,target", [f"{node},{10_000 + (node * 7 + 1) % 60}" for node in ids])
+    glace("fit", "--edges", "e.csv", "--texts", "stories.csv", *FAST, "-o", "s.glace")
+    for question in (["links", "s.glace", "-k", "3"], ["score", "s.glace", "10003", "10007"]):
+        shown = glace(*question, "--show", "text", "--format", "json")
+        first, _ = json.JSONDecoder().raw_decode(shown[shown.index('{"') :])
+        assert {type(first[name]) for name in ("source", "target", "target_text")} == {str}
+        assert "10,0" not in glace(*question, "--show", "text", "--format", "table")

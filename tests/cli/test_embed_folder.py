@@ -25,7 +25,7 @@ def shards(folder):
     nodes = pa.csv.read_csv("nodes.csv")
     Path("new").mkdir()
     for number, part in enumerate((nodes[:25], nodes[25:25], nodes[25:])):
-        pq.write_table(part, f"new/part-{number}.parquet")
+        pq.write_table(part, f"new/part-{number}.parquet", compression="none")
     Path("new/_SUCCESS").touch()
     Path("new/.part-0.parquet.crc").touch()
     return [f"part-{number}.parquet" for number in range(3)]
@@ -77,7 +77,17 @@ def test_an_interrupted_run_goes_on(glace, shards, monkeypatch):
     after = {name: Path("out", name).stat().st_mtime_ns for name in shards}
     assert [before[name] == after[name] for name in shards] == [True, True, False]
     assert sorted(path.name for path in Path("out").iterdir()) == shards
-    # A file of other rows or of another model is written again.
+    # A file of other rows, even as many in as many bytes, or of another model is written again.
+    rows, size = pq.read_table("new/part-2.parquet"), Path("new/part-2.parquet").stat().st_size
+    changed = pa.array([value + 1 for value in rows["b"].to_pylist()])
+    pq.write_table(
+        rows.set_column(rows.column_names.index("b"), "b", changed), "new/part-2.parquet", compression="none"
+    )
+    assert Path("new/part-2.parquet").stat().st_size == size
+    means = embedded()["mean"].to_pylist()
+    assert "kept 2 of 3 files" in glace(*EMBED, "--resume", "--n-jobs", "1")
+    again = embedded()["mean"].to_pylist()
+    assert [old != new for old, new in zip(means, again, strict=True)] == 25 * [False] + 35 * [True]
     pq.write_table(pq.read_table("new/part-0.parquet")[:5], "new/part-0.parquet")
     assert "kept 2 of 3 files" in glace(*EMBED, "--resume", "--n-jobs", "1")
     Path("people.glace").write_bytes(Path("texts.glace").read_bytes())

@@ -51,7 +51,7 @@ SAID = {
     "induction": [r"auc +0\.\d{4}\n"],
     "visualization": [r"silhouette +-?0\.\d{4}"],
     "ranking": [r"hidden edges +60\n", r"MRR +Hits@10", r"glace +0\.\d{4} +0\.\d{4}"],
-    "benchmark-ranking": [r"hidden edges +60\n", r"AUC +Hits@20 +Hits@50 +Hits@100 +MRR", r"glace +0\.\d{4} +0\.\d{4}"],
+    "benchmark-ranking": [r"hidden edges +60\n", r"Hits@20 +Hits@50 +Hits@100 +MRR +AUC", r"glace +0\.\d{4} +0\.\d{4}"],
     "uncertainty": [r"auc +0\.\d{4}\n", r"rank correlation of the variance with\n +degree +-?0\.\d{4}"],
 }
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import sys
 
 import pytest
 
@@ -103,3 +104,10 @@ def test_a_page_that_would_be_too_large_is_refused_before_its_map_is_drawn(glace
     monkeypatch.setattr("glace.server.page.MOST_NODES", 10)
     monkeypatch.setattr("glace.cli.serve._map", lambda *_: pytest.fail("the map was drawn"))
     assert "at most 10 nodes, not 60" in glace("explore", "people.glace", "--export", "x.html", code=2)
+
+
+@pytest.mark.parametrize("verb", ["serve", "explore"])
+def test_a_missing_library_is_named_before_the_model_is_loaded(glace, monkeypatch, verb):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.setattr("glace.fitted.model.load", lambda *_: pytest.fail("the model was loaded"))
+    assert "serving needs fastapi and uvicorn: pip install" in glace(verb, "people.glace", code=2)

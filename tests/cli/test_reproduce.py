@@ -129,6 +129,22 @@ def test_what_cannot_be_is_refused_before_anything_runs(refused, data, arguments
     refused(*arguments, "--data-dir", str(data), match=match)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [["table-2"], ["-o", "other"], ["--limit", "1"], ["--parallel-runs", "2"], ["--estimate"], ["--data-dir", "."]],
+)
+def test_a_report_is_drawn_again_and_nothing_else(folder, capsys, other):
+    assert run(["reproduce", "--redraw", "results", *other]) == 2
+    assert "--redraw draws what was measured; leave the other options out" in capsys.readouterr().err
+
+
+def test_a_folder_below_a_file_is_refused_before_anything_is_fetched(data, folder, capsys, monkeypatch):
+    monkeypatch.setattr("glace.datasets.get", lambda *_: pytest.fail("fetched"))
+    command = ["reproduce", "table-2", "--datasets", "dblp", "--data-dir", str(data), "-o", "edges.csv/results"]
+    assert run(command) == 2
+    assert "edges.csv is a file; name a folder for records and report" in capsys.readouterr().err
+
+
 def test_a_file_cannot_hold_the_results(data, folder, capsys):
     command = ["reproduce", "table-2", "--datasets", "cora-ml", "--data-dir", str(data), "-o", "edges.csv"]
     assert run(command) == 2

@@ -161,7 +161,7 @@ def test_strangers_are_let_in_on_request(glace, folder):
 
 def test_a_reader_who_leaves_does_not_stop_the_work(folder):
     """As `glace info ... | true` does: nothing is printed, but the record is written."""
-    command = [sys.executable, "-m", "glace.cli", "info", "edges.csv", "--json", "info.json"]
+    command = [sys.executable, "-m", "glace", "info", "edges.csv", "--json", "info.json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()

@@ -1,13 +1,29 @@
 """Plots: what is stored as a file shows what was drawn."""
 
 import io
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from glace.drawing.plots import _png
+from glace.drawing import plots
+from glace.drawing.plots import Line, _png, draw_lines
 
 pytest.importorskip("matplotlib")
+
+
+def test_a_method_has_one_colour_in_all_panels():
+    """Also in a panel that lacks another method without a colour of its own."""
+    lines = {name: Line(name, name, ((0.0, 0.1), (1.0, 0.9))) for name in ("first unknown", "second unknown", "glace")}
+    drawn: list[dict[str, str]] = []
+
+    def colours(figure, axes, **_):
+        drawn.extend({line.get_label(): line.get_color() for line in axis.get_lines()} for axis in axes)
+
+    with patch.object(plots, "_legend", colours):
+        draw_lines({"all": [*lines.values()], "one": [lines["second unknown"]]}, "x", "y")
+    assert len(set(drawn[0].values())) == 3
+    assert drawn[1]["second unknown"] == drawn[0]["second unknown"]
 
 
 def test_a_rare_colour_survives_the_palette():

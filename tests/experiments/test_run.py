@@ -36,6 +36,7 @@ from glace.experiments.run import (
     finished_keys,
     run_grid,
     runs,
+    unfinished,
 )
 from glace.experiments.tasks import SPLITTING, TASKS, Evaluation
 
@@ -225,7 +226,7 @@ def read(folder):
 
 
 def finished(folder):
-    return finished_keys(RecordFile(folder))
+    return finished_keys(RecordFile(folder), limit_seconds=0.0)
 
 
 def test_records_are_appended_and_read_back(tmp_path):
@@ -253,11 +254,18 @@ def test_compressed_records_come_first(tmp_path):
         read(tmp_path)
 
 
-@pytest.mark.parametrize("status", ["done", "timeout", "memory", "unsupported", "failed"])
+@pytest.mark.parametrize("status", ["done", "memory", "unsupported", "failed"])
 def test_only_a_failure_is_tried_again(tmp_path, status):
     RecordFile(tmp_path).append(record_of(RUNS[0], status))
     assert finished(tmp_path) == ({RUNS[0].key()} if status in FINAL else set())
     assert (status in FINAL) == (status != "failed")
+
+
+def test_what_took_too_long_is_tried_again_with_more_time(tmp_path):
+    RecordFile(tmp_path).append(record_of(RUNS[0], "timeout", seconds=60.0))
+    assert unfinished(RUNS[:1], tmp_path, limit_seconds=30.0) == []
+    assert unfinished(RUNS[:1], tmp_path, limit_seconds=60.0) == []
+    assert unfinished(RUNS[:1], tmp_path, limit_seconds=61.0) == RUNS[:1]
 
 
 @pytest.mark.parametrize("left", [1, 10, 60])
@@ -450,6 +458,15 @@ def test_an_interrupt_stops_the_grid_and_keeps_what_is_done(tmp_path, pretend):
     assert len(processes.started) == len(finished(tmp_path))
 
 
+@pytest.mark.parametrize("code", [130, -signal.SIGINT])
+def test_a_run_that_was_interrupted_leaves_no_record(tmp_path, pretend, code):
+    """Ctrl-C goes to the processes of the grid, too."""
+    pretend(lambda wanted: code if "lace" in wanted else 0)
+    with pytest.raises(KeyboardInterrupt):
+        performed(tmp_path)
+    assert {each["status"] for each in read(tmp_path)} <= {"done"}
+
+
 def test_the_command_of_a_run_says_all_that_makes_it():
     wanted = Evaluation("induction", "dblp", "glace", 3, hidden_share=0.5)
     place = GridOptions(Path("out"), Path("data"), 60.0)
@@ -487,7 +504,7 @@ def test_a_killed_grid_goes_on_where_it_was(tmp_path):
     data.mkdir()
     glace.write_npz(glace.datasets.planted(80, communities=4, attributes=40, words=8), data / "cora_ml.npz")
     command = [
-        sys.executable, "-m", "glace.cli", "reproduce", "table-2", "--datasets", "cora-ml", "--methods",
+        sys.executable, "-m", "glace", "reproduce", "table-2", "--datasets", "cora-ml", "--methods",
         "attributes", "--seeds", "2", "--data-dir", str(data), "-o", str(folder), "--quiet",
     ]  # fmt: skip
     killed = subprocess.Popen(command, start_new_session=True)

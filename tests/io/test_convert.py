@@ -1,5 +1,8 @@
 """Converted in a stream, tables give array by array what reading them whole and writing the graph gives."""
 
+import os
+import signal
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -302,6 +305,38 @@ def test_folders_of_parquet_files_are_one_table(tmp_path, directed):
     pq.write_table(bad, tmp_path / "e" / "part-x.parquet")
     with pytest.raises(InputError, match=r"part-x.parquet, row 2: no value in column 'source'"):
         convert_tables(tmp_path / "e", tmp_path / "g.graph")
+
+
+def test_the_files_of_a_folder_have_the_same_columns(tmp_path):
+    plain, weighted = {"source": ["a"], "target": ["b"]}, {"source": ["a"], "target": ["c"], "weight": [2.0]}
+    rows, more, other = {"id": ["a"], "x": [1.0]}, {"id": ["b"], "x": [1.0], "y": [2.0]}, {"node": ["b"], "x": [2.0]}
+    for folder, tables in (("e", (weighted, plain)), ("n", (rows, more)), ("m", (rows, other))):
+        (tmp_path / folder).mkdir()
+        for number, table in enumerate(tables):
+            pq.write_table(pa.table(table), tmp_path / folder / f"part-{number}.parquet")
+    pq.write_table(pa.table(plain), tmp_path / "edges.parquet")
+    for edges, attributes in (("e", None), ("edges.parquet", "n"), ("edges.parquet", "m")):
+        paths = tmp_path / edges, attributes and tmp_path / attributes
+        for read in (lambda: read_tables(*paths), lambda: convert_tables(paths[0], tmp_path / "g", paths[1])):  # noqa: B023
+            with pytest.raises(InputError, match=r"have different columns: .* in part-0.parquet, .* in part-1.parquet"):
+                read()
+    assert not (tmp_path / "g").exists()
+
+
+def test_an_interrupt_is_no_problem_of_the_database(tmp_path):
+    """DuckDB turns an interrupt into errors of its own: of the batches that it asks for, and of a query."""
+
+    def columns() -> Any:
+        yield pa.array(["a"])
+        raise KeyboardInterrupt
+
+    with edge_database.edge_database(tmp_path / "first") as database, pytest.raises(KeyboardInterrupt):
+        database.add_names(columns(), pa.string())
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt), edge_database.edge_database(tmp_path / "second") as database:
+        database.connection.execute("SELECT count(*) FROM range(1000000000000) AS n WHERE hash(n.range) % 7 = 3")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ids_from_0_to_n_are_node_numbers(tmp_path, monkeypatch):

@@ -179,6 +179,19 @@ def test_rows_are_right_beyond_one_block(put, monkeypatch):
             read_graph(put("e.csv", text))
 
 
+def test_files_of_the_same_name_have_their_own_headers(tmp_path):
+    for folder, text in (
+        ("edges", "ann,bob\nbob,eve\neve,ann\n"),
+        ("texts", "id,text\nann,red fish\nbob,red pond\neve,blue fish\n"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data.csv").write_text(text)
+    graph = read_tables(tmp_path / "edges" / "data.csv", texts=tmp_path / "texts" / "data.csv")
+    assert list(graph.ids) == ["ann", "bob", "eve"]
+    assert graph.num_edges == 3
+    assert "data.csv: no header; its first row names a node" in graph.cleaning_report.notes
+
+
 @pytest.mark.parametrize("text", ["ann,bob,0.5\nbob,eve,1\n", "ann,bob\nbob,eve\neve,ann\n"])
 def test_a_headerless_list_of_names_is_not_robbed_of_its_first_row(put, text):
     graph = read_graph(put("e.csv", text))

@@ -176,7 +176,7 @@ def test_without_a_map_there_is_no_explorer(answers):
 
 
 def start(arguments):
-    command = [sys.executable, "-m", "glace.cli", *arguments]
+    command = [sys.executable, "-m", "glace", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
 
 

@@ -418,6 +418,17 @@ def test_an_id_that_looks_like_a_script(browser, positions, model, tmp_path):
     opened.until(lambda: opened.name() == "<!--<script>")
 
 
+def test_a_page_that_stands_alone_does_not_count_edges_that_the_model_does_not_keep(
+    browser, model, positions, tmp_path
+):
+    page.export(Answers(replace(model, graph=None)), positions, tmp_path / "page.html")
+    opened = Page(browser, (tmp_path / "page.html").as_uri())
+    opened.find("node 07")
+    opened.until(lambda: opened.name() == "node 07")
+    assert "edges" not in opened.at("#node").text
+    assert opened.errors() == []
+
+
 def test_a_page_that_stands_alone_takes_no_description(browser, answers, positions, tmp_path):
     page.export(answers, positions, tmp_path / "page.html")
     opened = Page(browser, (tmp_path / "page.html").as_uri())

@@ -2,6 +2,7 @@ import errno
 import hashlib
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from glace.storage.files import (
     check_folder_writable,
     check_writable,
     existing,
+    make_folder,
     replacing,
     replacing_folder,
     sha256_of,
@@ -147,6 +149,30 @@ def test_a_failure_leaves_the_old_folder_and_nothing_else(tmp_path):
         (temporary / "new").write_text(str(1 / 0))
     assert sorted(each.name for each in target.iterdir()) == ["mark", "old"]
     assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+def test_an_interrupt_between_two_renames_leaves_the_old_folder(tmp_path, monkeypatch):
+    target, rename = tmp_path / "folder", Path.rename
+    write_folder(target, "old")
+
+    def interrupted(path: Path, new: Path) -> Path:
+        if path.suffix == ".part":
+            raise KeyboardInterrupt
+        return rename(path, new)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(target, "new")
+    assert sorted(each.name for each in target.iterdir()) == ["mark", "old"]
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_folder_is_made_or_the_reason_is_said(tmp_path):
+    assert make_folder(tmp_path / "a" / "b").is_dir()
+    assert make_folder(tmp_path / "a" / "b").is_dir(), "it may exist"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot make the folder .*file/sub: not a directory; choose another name"):
+        make_folder(tmp_path / "file" / "sub")
 
 
 def test_folders_that_cannot_be_written(tmp_path):

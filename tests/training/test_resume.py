@@ -109,7 +109,7 @@ def test_a_killed_command_resumes_to_the_same_file(planted, tmp_path):
         "--hidden-length", "free", "--neighbor-features", "none", "--dropout", "0", "--neighbor-dropout", "0",
     ]  # fmt: skip
     often = ["--checkpoint-seconds", "0", "--resume", "-o", output]
-    process = subprocess.Popen([sys.executable, "-m", "glace.cli", *command, *often])
+    process = subprocess.Popen([sys.executable, "-m", "glace", *command, *often])
     _wait_for(checkpoint, process)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from typer import Argument, Option
 
-from glace.config.config import STAGES
+from glace.config.config import STAGES, RunConfig
 from glace.errors import InputError
 from glace.options import HasFields, limits_of, number_or_word
 
@@ -23,6 +23,10 @@ COLUMNS = "Columns"
 
 def _option(*names: str, help: str, panel: str | None = None, metavar: str | None = None) -> Any:
     return Option(*names, help=help, rich_help_panel=panel, metavar=metavar)
+
+
+def _checked_jobs(n_jobs: int) -> int:
+    return RunConfig(n_jobs=n_jobs).n_jobs
 
 
 def _column_option(what: str, of_edges: bool = False) -> Any:
@@ -78,7 +82,7 @@ Show = Annotated[
     ),
 ]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Print only errors.", panel="Output")]
-NJobs = Annotated[int, _option(help="Number of threads; -1 stands for all cores.")]
+NJobs = Annotated[int, Option(help="Number of threads; -1 stands for all cores.", callback=_checked_jobs)]
 K = Annotated[int, _option("-k", help="Number of answers.")]
 MissingEdgeFraction = Annotated[
     float | None,

@@ -8,6 +8,7 @@ from typer import Option
 from glace.cli.arguments import Json, NJobs, Quiet
 from glace.cli.screen import Screen, check_outputs, in_words, training_listener, write_record
 from glace.errors import InputError
+from glace.storage.files import make_folder
 
 if TYPE_CHECKING:
     from glace.estimators import GLACE
@@ -110,10 +111,7 @@ def _show_invented(model: "GLACE", screen: Screen) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"cannot create the folder {folder}: {problem.strerror}; choose another") from problem
+    make_folder(folder)
     return [folder / name for name in ("nouns.glace", "nouns.parquet", "map.png")]
 
 

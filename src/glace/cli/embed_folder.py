@@ -32,12 +32,16 @@ Report = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Shard:
-    """A file to embed, the file to write, and the facts by which a later run recognizes it as finished."""
+    """A file to embed, the file to write, and what else the result depends on."""
 
     source: Path
     target: Path
     rows: int
-    facts: dict[str, object]
+    settings: dict[str, object]
+
+    def facts(self) -> dict[str, object]:
+        """Return what a later run recognizes the written file by; reads the whole source."""
+        return self.settings | {"source": sha256_of(self.source)}
 
     def written(self) -> EmbeddingSummary | None:
         """Return the summary of the written file; None if it does not exist, or was made from something else."""
@@ -49,7 +53,7 @@ class Shard:
             found = EmbeddingSummary(**summary, first_novel=first and tuple(first), counts=counts)
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             return None
-        return found if facts == self.facts else None
+        return found if facts == self.facts() else None
 
 
 @dataclass(frozen=True)
@@ -82,11 +86,12 @@ def _shards(embedder: BatchEmbedder, source: Path, output: Path) -> list[Shard]:
     if output.resolve() == source.resolve():
         raise InputError(f"cannot write {output}: it is also the folder to read; choose another name")
     assert isinstance(embedder.model, Path), "processes load the model from its file"
-    facts = {"model": sha256_of(embedder.model), "node_type": embedder.node_type, "texts": embedder.texts}
-    return [
-        Shard(path, output / path.name, rows, facts | {"rows": rows, "bytes": path.stat().st_size})
-        for path, rows in ((path, parquet_rows(path)) for path in parquet_files(source))
-    ]
+    settings: dict[str, object] = {
+        "model": sha256_of(embedder.model),
+        "node_type": embedder.node_type,
+        "texts": embedder.texts,
+    }
+    return [Shard(path, output / path.name, parquet_rows(path), settings) for path in parquet_files(source)]
 
 
 def _prepare(output: Path, resume: bool) -> None:
@@ -168,7 +173,7 @@ def _write(embedder: BatchEmbedder, shard: Shard, path: Path, advance: Callable[
         summary += EmbeddingSummary.of(table, counts)
         advance(len(table))
     assert writer is not None, "a file has at least one piece"
-    writer.add_key_value_metadata({FACTS: json.dumps(shard.facts | {"summary": asdict(summary)})})
+    writer.add_key_value_metadata({FACTS: json.dumps(shard.facts() | {"summary": asdict(summary)})})
     writer.close()
     return summary
 

@@ -25,18 +25,6 @@ SHOWN = (
     "edge_share",
     "features",
 )
-RANKING = {
-    "mrr": "MRR",
-    "hits_at_10": "Hits@10",
-    "recall_at_10": "recall@10",
-    "precision_at_100": "precision@100",
-    "precision_at_1000": "precision@1000",
-    "filtered_mrr": "filtered MRR",
-    "filtered_hits_at_10": "filtered Hits@10",
-}
-"""Measures of a full ranking, and their titles in tables."""
-BENCHMARK = {"auc": "AUC", "hits_at_20": "Hits@20", "hits_at_50": "Hits@50", "hits_at_100": "Hits@100", "mrr": "MRR"}
-"""Measures of a benchmark ranking, and their titles in tables."""
 
 
 def evaluate(
@@ -104,7 +92,9 @@ def _show(values: dict[str, Any], screen: Screen) -> None:
         ]
         screen.table(["labels", "micro-F1", "macro-F1"], rows)
     if "mrr" in values:
-        measures = RANKING if values["task"] == "ranking" else BENCHMARK
+        from glace.experiments.report.paper import RANKING_MEASURES
+
+        measures = RANKING_MEASURES[values["task"]]
         rows = [(values["method"], *(values[name] for name in measures))]
         if "mrr_link_model" in values:
             by_model = (values[f"{name}_link_model"] for name in measures)

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from glace.training.distributed import Ranks
 
 
-LOW_AUC = 0.6
-"""A validation AUC below this gets a warning."""
-
-
 def fit(
     source: GraphSource,
     options: TrainingOptions,
@@ -200,11 +196,13 @@ def _result(model: "FittedModel") -> dict[str, Any]:
 
 
 def _show(model: "FittedModel", values: dict[str, Any], screen: Screen, peak: str) -> None:
+    from glace.report import LOW_AUC
+
     history, best, facts = model.history, model.history.best, {}
     if best:
         facts["validation"] = f"AUC {best.auc:.4f}  AP {best.ap:.4f}  (best model, at step {best.step:,})"
     if best and best.auc < LOW_AUC:
-        facts["warning"] = "the AUC is close to chance (0.5); are the attributes related to the edges?"
+        facts["warning"] = "the AUC is low (0.5 is chance); are the attributes related to the edges?"
     facts |= scaled_attributes(model.node_types)
     facts["links"] = ranked_by(model)
     if model.selection.options:

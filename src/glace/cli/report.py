@@ -25,7 +25,7 @@ def report(
     from glace.fitted.model import load
     from glace.report import MapOfNodes, model_report
     from glace.server.map import map_of
-    from glace.storage.files import replacing
+    from glace.storage.files import write_text
 
     path = model.with_suffix(".html") if output is None else output
     check_outputs(path, inputs=[model])
@@ -35,7 +35,5 @@ def report(
         positions = map_of(fitted.embedding, model, n_jobs=n_jobs, progress=show)
     with screen.progress("searching links") as show:
         blocks = model_report(fitted, MapOfNodes(positions, fitted.clusters()), model.stem, show)
-    page = to_html(blocks)
-    with replacing(path) as temporary:
-        temporary.write_text(page, "utf-8")
+    write_text(path, to_html(blocks))
     screen.wrote(path)

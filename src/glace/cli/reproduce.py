@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from glace.experiments.tasks import Evaluation
 
 
+HOURS = 5.0
+"""Time limit of a run, as in the paper."""
+
+
 def reproduce(
     what: Annotated[
         list[str] | None,
@@ -24,7 +28,9 @@ def reproduce(
             "directed; or all, the default.",
         ),
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="DIR", help="Folder for the results; by default results.")
+    ] = None,
     datasets: Annotated[
         str | None,
         Option(
@@ -35,20 +41,22 @@ def reproduce(
     ] = None,
     methods: Annotated[str | None, Option(help="Names, separated by commas; by default all.")] = None,
     seeds: Annotated[int | None, Option(help="Number of runs of each kind, with the seeds 0, 1, ...")] = None,
-    limit: Annotated[float, Option(metavar="HOURS", help="Time limit of one run, in the paper 5.")] = 5.0,
+    limit: Annotated[
+        float | None, Option(metavar="HOURS", help="Time limit of one run; by default 5, as in the paper.")
+    ] = None,
     split: Annotated[Path | None, Option(help="A fixed split of the edges (.npz) of one dataset.")] = None,
     redraw: Annotated[
         Path | None,
         Option(metavar="DIR", help="Only draw the report of this folder again, from its records; runs nothing."),
     ] = None,
     parallel_runs: Annotated[
-        int,
+        int | None,
         Option(
             min=1,
-            help="Runs at the same time, each with its share of the cores; the report shows the running times of "
-            "runs that were made one at a time only.",
+            help="Runs at the same time, each with its share of the cores; by default 1. The report shows the running "
+            "times of runs that were made one at a time only.",
         ),
-    ] = 1,
+    ] = None,
     estimate: Annotated[
         bool, Option("--estimate", help="Only print how many runs are left and how long they take.")
     ] = False,
@@ -60,19 +68,22 @@ def reproduce(
 
     screen = Screen(quiet)
     if redraw is not None:
-        if what or datasets or methods or seeds is not None or split is not None:
+        others = (seeds, split, output, limit, parallel_runs, data_dir)
+        if what or datasets or methods or estimate or any(each is not None for each in others):
             raise InputError("draws what was measured; leave the other options out", option="redraw")
         _draw(redraw, screen)
         return
+    output, parallel_runs = output or Path("results"), parallel_runs or 1
+    limit_seconds = 3600 * (HOURS if limit is None else limit)
     names = list(EXPERIMENTS) if not what or what == ["all"] else what
     grid = runs(names, _listed("datasets", datasets), _listed("methods", methods), seeds, split, data_dir)
-    if not 0 < limit < math.inf:
+    if not 0 < limit_seconds < math.inf:
         raise InputError(f"must be a number of hours above 0, not {limit}", option="limit")
     if split is not None and len({run.dataset for run in grid}) != 1:
         raise InputError("applies to one dataset; name it with --datasets", option="split")
     grid = _with_splits(grid, required=split is not None or "authors-split" in (what or []), screen=screen)
     check_folder(output)
-    left = unfinished(grid, output)
+    left = unfinished(grid, output, limit_seconds)
     screen.say(_announced(grid, left, output, parallel_runs))
     if estimate:
         return
@@ -83,7 +94,7 @@ def reproduce(
             show(done / len(grid), f"{done} of {len(grid)}")
             screen.say(_line(run, record))
 
-        run_grid(grid, GridOptions(output, data_dir, limit * 3600, parallel_runs), listener)
+        run_grid(grid, GridOptions(output, data_dir, limit_seconds, parallel_runs), listener)
     _draw(output, screen)
 
 

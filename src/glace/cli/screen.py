@@ -113,13 +113,13 @@ class Screen:
         self.say(f"wrote {path}{what and ': '}{what} ({in_bytes(path.stat().st_size)})")
 
     def pairs(self, table: "pa.Table", output: Path | None, noun: str, shown: Sequence[str] | None = None) -> None:
-        """Print a table that starts with two ids, and write it to the output, if given.
+        """Print a table with ids in `source` and `target`, and write it to the output, if given.
 
         On a terminal, only the first rows are printed, and only the columns of `shown`, if given.
         """
         first = table[:SHOWN] if self.form == "table" else table
         columns = first.to_pydict()
-        ids = {name: [str(each) for each in columns[name]] for name in table.column_names[:2]}
+        ids = {name: [str(each) for each in columns[name]] for name in ("source", "target")}
         if self.form == "table" or output is None:
             self.answer(columns | ids, shown)
         if len(table) > len(first) and self.form == "table":

@@ -31,11 +31,12 @@ def serve(
 ) -> None:
     """Answer questions over HTTP: neighbors, score, links, embed, node; /openapi.json describes them."""
     from glace.fitted.model import load
-    from glace.server.run import listening, serve
+    from glace.server.run import check_installed, listening, serve
 
-    hosts = _hosts(host, allow)
-    screen, fitted = Screen(quiet), load(model)
+    hosts, screen = _hosts(host, allow), Screen(quiet)
+    check_installed()
     with listening(host, port) as opened:
+        fitted = load(model)
         address = _address(host, opened.getsockname()[1])
         screen.say(f"{fitted.embedding!r}")
         screen.say(f"answering on {address}/, which says what can be asked (Ctrl-C stops)")
@@ -67,10 +68,12 @@ def explore(
     from glace.fitted.model import load
     from glace.server import page
     from glace.server.answers import Answers
-    from glace.server.run import listening, serve
+    from glace.server.run import check_installed, listening, serve
 
     check_outputs(export, inputs=[model, attributes])
     check_ending(export, ".html")
+    if export is None:
+        check_installed()
     screen, fitted = Screen(quiet), load(model)
     if export is not None:
         page.check_size(len(fitted.embedding))  # before the slow map is made

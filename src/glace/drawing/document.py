@@ -125,8 +125,12 @@ def pictures(blocks: Iterable[Block]) -> list[Picture]:
 
 
 def escaped(text: str) -> str:
-    """Return text on one line that Markdown shows literally."""
-    return re.sub(r"([\\|*`\[\]])", r"\\\1", " ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;")
+    """Return text on one line that Markdown shows literally; an underscore within a word is no mark there."""
+    return (
+        re.sub(r"([\\|*`\[\]]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(text.split()))
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+    )
 
 
 def table_markdown(table: Table) -> str:
@@ -143,7 +147,7 @@ def table_markdown(table: Table) -> str:
 def _block_markdown(block: Block) -> str:
     match block:
         case str():
-            return escaped(block)
+            return _paragraph(escaped(block))
         case Heading():
             return f"{'#' * block.level} {escaped(block.text)}"
         case Code():
@@ -152,6 +156,11 @@ def _block_markdown(block: Block) -> str:
             return f"![{escaped(block.caption)}]({PLOTS}/{block.name}.png)"
         case Table():
             return table_markdown(block)
+
+
+def _paragraph(text: str) -> str:
+    """Return escaped text that does not begin a heading, a list, a quotation, a line or code either."""
+    return re.sub(r"^(\d*)([.)#>+~-])", r"\1\\\2", text)
 
 
 def _cell_markdown(cell: Cell, letters: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """Pictures as PNG: lines by method, clouds of points, and a map; the same values give the same bytes."""
 
 import io
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,10 +67,13 @@ class Cloud:
 
 def draw_lines(panels: Mapping[str, Sequence[Line]], x: str, y: str, *, log_x: bool = False) -> bytes:
     """Return a picture with a panel for each title and one legend for all; `y` is drawn in percent."""
+    # A method has the same colour in all panels, also in one that lacks others.
+    families = {_family(line.method) for lines in panels.values() for line in lines}
+    others = dict(zip(sorted(families - set(_COLOURS)), itertools.cycle(_OTHERS), strict=False))
     with _style():
         figure, axes = _grid(len(panels), most=3, height=3.1)
         for axis, (title, lines) in zip(axes, panels.items(), strict=False):
-            _draw_panel(axis, lines, log_x)
+            _draw_panel(axis, lines, _COLOURS | others, log_x)
             axis.set(title=_literal(title), xlabel=x, ylabel=f"{y} (%)")
         _legend(figure, axes)
         return _png(figure)
@@ -135,17 +139,16 @@ def class_colours(count: int) -> list[Colour]:
     return [colormaps["nipy_spectral"](0.05 + 0.9 * place / (count - 1)) for place in range(count)]
 
 
-def _draw_panel(axis: "Axes", lines: Sequence[Line], log_x: bool) -> None:
+def _draw_panel(axis: "Axes", lines: Sequence[Line], colours: Mapping[str, str], log_x: bool) -> None:
     from matplotlib.ticker import LogLocator
 
-    unknown = sorted({_family(line.method) for line in lines} - set(_COLOURS))
     for line in lines:
         family = _family(line.method)
         best = line.method == "glace"
         x, y = np.array(line.points, dtype=np.float64).reshape(-1, 2).T
         axis.plot(
             x, 100 * y, _DASHES.get(line.method.removeprefix(family), "-"),
-            color=_COLOURS.get(family) or _OTHERS[unknown.index(family) % len(_OTHERS)],
+            color=colours[family],
             label=_literal(line.label), marker="o" if len(x) <= 12 else None, markersize=3,
             linewidth=2.2 if best else 1.3, zorder=3 if best else 2,
         )  # fmt: skip

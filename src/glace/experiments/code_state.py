@@ -36,14 +36,16 @@ def code_hashes(source: Path = SOURCE) -> dict[str, str]:
     return {part: _hash(source, places) for part, places in UNITS.items()}
 
 
-def commit(folder: Path = SOURCE) -> str | None:
-    """Return the short commit of the package's clone, with a plus if its files were changed since; None if it is none.
+def commit(folder: Path = SOURCE, *places: str) -> str | None:
+    """Return the short commit of a package's clone, with a plus if its files were changed since; None if it is none.
 
-    An installed package may lie inside of another project's clone, which does not track it.
+    The files are those of the folder, or of other places seen from it. An installed package may lie inside of another
+    project's clone, which does not track it.
     """
     if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    head, changed = _git(folder, "rev-parse", "--short", "HEAD"), _git(folder, "status", "--porcelain", "--", ".")
+    head = _git(folder, "rev-parse", "--short", "HEAD")
+    changed = _git(folder, "status", "--porcelain", "--", *(places or (".",)))
     return None if head is None else head + ("+" if changed else "")
 
 

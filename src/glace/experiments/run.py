@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,10 +24,11 @@ from glace.experiments.code_state import code_state
 from glace.experiments.evaluation.rankers import HEURISTICS
 from glace.experiments.methods import METHODS
 from glace.experiments.record_file import JsonObject, RecordFile, key_of
-from glace.experiments.report.paper import CONVERGING
+from glace.experiments.report.paper import AUTHORS_SPLIT, CONVERGING
 from glace.experiments.splits import BALANCED, GRAPH2GAUSS
 from glace.experiments.tasks import SPLITTING, Evaluation, unsupported
 from glace.records import Record, command_line, provenance, without_places
+from glace.storage.files import make_folder
 
 CITATIONS = ("cora-ml", "citeseer", "dblp", "pubmed")
 LARGER = ("wordnet", "debian")
@@ -39,8 +41,6 @@ PLAIN = tuple(name for name in RATED if not name.endswith(("-first", "-second", 
 SLOW = ("vgae", "sdne", "dvne")
 """Take ten minutes and more on a large graph, where they have one seed."""
 DIRECTED = ("lace", "word2gauss", "graph2gauss", "glace-symmetric-kl", "glace-kl")
-AUTHORS_SPLIT = "cora_ml_split.npz"
-"""File of the authors' own split of Cora-ML, looked for in the data folder."""
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,10 @@ def _check(names: Sequence[str], methods: Sequence[str] | None, seeds: int | Non
 
 TOO_LARGE = 4
 """Exit code of `glace evaluate` when memory does not suffice."""
-FINAL = ("done", "timeout", "memory", "unsupported")
-"""Statuses that another attempt would not change; a failed run is repeated."""
+FINAL = ("done", "memory", "unsupported")
+"""Statuses that another attempt would not change. A failed run is repeated, and a run that had less time."""
+INTERRUPTED = (130, -signal.SIGINT)
+"""Exit codes of a process that was stopped by Ctrl-C, which goes to all processes of a terminal."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +199,9 @@ Listener = Callable[[Evaluation, JsonObject, int], None]
 
 def run_grid(runs: Sequence[Evaluation], options: GridOptions, listener: Listener) -> None:
     """Make all runs that have no final record yet; `listener` is called when one ends."""
-    options.folder.mkdir(parents=True, exist_ok=True)
-    records = RecordFile(options.folder)
+    records = RecordFile(make_folder(options.folder))
     records.drop_partial_line()
-    missing = unfinished(runs, options.folder)
+    missing = unfinished(runs, options.folder, options.limit_seconds)
     done, lock = count(len(runs) - len(missing) + 1), threading.Lock()
 
     def make(run: Evaluation) -> None:
@@ -231,15 +232,21 @@ def _take_cores(shares: "SimpleQueue[set[int]]") -> None:
         os.sched_setaffinity(0, shares.get_nowait())
 
 
-def unfinished(runs: Sequence[Evaluation], folder: Path) -> list[Evaluation]:
+def unfinished(runs: Sequence[Evaluation], folder: Path, limit_seconds: float) -> list[Evaluation]:
     """Return the runs that have no final record in a folder."""
-    finished = finished_keys(RecordFile(folder))
+    finished = finished_keys(RecordFile(folder), limit_seconds)
     return [run for run in runs if run.key() not in finished]
 
 
-def finished_keys(records: RecordFile) -> set[tuple[object, ...]]:
-    """Return the keys of the runs that need not be repeated."""
-    return {key_of(line.record) for line in records.read() if line.record.get("status") in FINAL}
+def finished_keys(records: RecordFile, limit_seconds: float) -> set[tuple[object, ...]]:
+    """Return the keys of the runs that need not be repeated with this time limit."""
+    return {key_of(line.record) for line in records.read() if _is_final(line.record, limit_seconds)}
+
+
+def _is_final(record: JsonObject, limit_seconds: float) -> bool:
+    if record.get("status") == "timeout":
+        return bool(record.get("seconds", 0.0) >= limit_seconds)
+    return record.get("status") in FINAL
 
 
 def command(run: Evaluation, options: GridOptions) -> list[str]:
@@ -256,9 +263,12 @@ def command(run: Evaluation, options: GridOptions) -> list[str]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise if the folder of a grid is a file."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder for records and report")
+    """Raise if the folder of a grid exists as a file, lies below one, or cannot be written to; nothing is made yet."""
+    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    if not nearest.is_dir():
+        raise InputError(f"{nearest} is a file; name a folder for records and report")
+    if not os.access(nearest, os.W_OK):
+        raise InputError(f"cannot write to the folder {nearest}; name another for records and report")
 
 
 def _record_of(run: Evaluation, options: GridOptions) -> JsonObject:
@@ -290,7 +300,7 @@ def _result_of(run: Evaluation, options: GridOptions) -> JsonObject:
         began = time.perf_counter()
         try:
             ended = subprocess.run(
-                [sys.executable, "-m", "glace.cli", *command(run, options), "--quiet", "--json", str(output)],
+                [sys.executable, "-m", "glace", *command(run, options), "--quiet", "--json", str(output)],
                 capture_output=True,
                 text=True,
                 timeout=options.limit_seconds,
@@ -299,6 +309,8 @@ def _result_of(run: Evaluation, options: GridOptions) -> JsonObject:
         except subprocess.TimeoutExpired:
             reason = f"not finished within {options.limit_seconds / 3600:g} h"
             return _empty(run, "timeout", reason, options.limit_seconds)
+        if ended.returncode in INTERRUPTED:
+            raise KeyboardInterrupt
         if ended.returncode == 0:
             record: JsonObject = json.loads(output.read_text(encoding="utf-8"))
             return record

@@ -51,6 +51,10 @@ def edge_database(folder: Path) -> Iterator["EdgeDatabase"]:
         raise TooLarge(f"the edges fit neither into {MEMORY_MB:,} MB nor on disk: {_first_line(problem)}") from problem
     except duckdb.IOException as problem:
         raise InputError(f"cannot write {folder.parent}: {_first_line(problem)}") from problem
+    except RuntimeError as problem:
+        if "interrupted" in str(problem):  # Ctrl-C during a query
+            raise KeyboardInterrupt from problem
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -98,8 +102,8 @@ class EdgeDatabase:
         self.connection.execute("DROP TABLE names; ALTER TABLE numbers RENAME TO names")
 
     def first_names(self) -> pa.Array:
-        """Return one of the names, or none if there are none."""
-        return _one_chunk(self.connection.sql("SELECT id FROM names LIMIT 1"))
+        """Return the smallest of the names, or none if there are none."""
+        return _one_chunk(self.connection.sql("SELECT id FROM names ORDER BY id LIMIT 1"))
 
     def names_among(self, texts: list[str]) -> pa.Array:
         """Return the names that are spelled like one of these texts."""
@@ -213,12 +217,12 @@ class EdgeDatabase:
         """Create a table from record batches, which the query calls `given`; what they raise is raised here."""
         import duckdb
 
-        problems: list[Exception] = []
+        problems: list[BaseException] = []
 
         def guarded() -> Iterator[pa.RecordBatch]:
             try:
                 yield from batches
-            except Exception as problem:
+            except BaseException as problem:  # also an interrupt, which DuckDB would report as an error of its own
                 problems.append(problem)
                 raise
 

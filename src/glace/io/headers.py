@@ -54,13 +54,13 @@ class Header(NamedTuple):
 class FirstRowIsData(InputError):
     """What was read as column names is data: the ids of nodes, or a weight."""
 
-    def __init__(self, where: RowLocator, role: str, names: Sequence[str]) -> None:
+    def __init__(self, path: Path, role: str, names: Sequence[str]) -> None:
         super().__init__(
-            f"{where.name}: the first row ({_shown(names)}) looks like data, not like column names; add a header such "
+            f"{path.name}: the first row ({_shown(names)}) looks like data, not like column names; add a header such "
             f"as {CLEAR_HEADER[role]}, or read the file without one",
             hint=("header", False),
         )
-        self.table = where.name
+        self.path = path
 
 
 def unclear_header(where: RowLocator, role: str, names: Sequence[str]) -> InputError:
@@ -147,20 +147,20 @@ class Layouts:
 
     def __init__(self, layout: TableLayout) -> None:
         self._layout = layout
-        self._headerless: list[str] = []
+        self._headerless: list[Path] = []
 
     def of(self, path: str | Path, types: str = "") -> TableLayout:
         """Return the layout of a file, which holds nodes or edges of these types."""
         layout = layout_of(self._layout, types)
-        return replace(layout, header=False) if Path(path).name in self._headerless else layout
+        return replace(layout, header=False) if Path(path) in self._headerless else layout
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Which files were found to have no header, in words."""
-        return tuple(f"{name}: no header; its first row names a node" for name in self._headerless)
+        return tuple(f"{path.name}: no header; its first row names a node" for path in self._headerless)
 
     def take_as_headerless(self, problem: FirstRowIsData) -> None:
         """Note that a file has no header, so that it is read again; raise if the user said otherwise."""
-        if self._layout.header is not None or problem.table in self._headerless:
+        if self._layout.header is not None or problem.path in self._headerless:
             raise problem
-        self._headerless.append(problem.table)
+        self._headerless.append(problem.path)

@@ -274,7 +274,7 @@ def _pairs(path: FilePath, ids: NodeIds, layout: TableLayout) -> npt.NDArray[np.
     names = file.table.column_names
     is_data = parses(names[-1]) or any(ids.parse(name) in ids for name in file.ids)
     if is_data and may_be_an_edge(file):
-        raise FirstRowIsData(file.where, "edges", names)
+        raise FirstRowIsData(file.path, "edges", names)
     pairs = edge_table(file.table, file.where, layout=file.layout)
     return np.column_stack([_positions(column, ids, file) for column in (pairs.source, pairs.target)])
 

@@ -61,6 +61,7 @@ class TableFile:
     """A table as read from a file."""
 
     table: pa.Table
+    path: Path
     role: str
     """ "edges", "attributes" or "texts"."""
     where: RowLocator
@@ -164,13 +165,13 @@ class _Opened:
     def found(self, table: pa.Table, first: int) -> TableFile:
         """The table of rows from `first` on."""
         ids = _id_columns(self.header.names, self.role, self.where, self.layout)
-        line, name = self.file.line_of_row, self.file.path.name
-        where = RowLocator(name, lambda position: line(position + first))
+        line, path = self.file.line_of_row, self.file.path
+        where = RowLocator(path.name, lambda position: line(position + first))
         unused = unused_columns(self.header.names, self.role, where, self.layout)
-        notes = tuple(f"{name}: {note}" for note in (*self.file.form.notes, *self.header.notes, *unused))
+        notes = tuple(f"{path.name}: {note}" for note in (*self.file.form.notes, *self.header.notes, *unused))
         header, layout = self.header, self.layout
         filled = _with_null_ids(table, ids)
-        return TableFile(filled, self.role, where, True, header.present, layout, header.is_unclear, notes)
+        return TableFile(filled, path, self.role, where, True, header.present, layout, header.is_unclear, notes)
 
 
 def _joined(pieces: list[TableFile], source: Path) -> pa.Table:
@@ -203,15 +204,23 @@ def table_pieces(path: str | Path, role: str, layout: TableLayout = PLAIN) -> It
         found = resolved(layout, table.column_names, role, source.name)
         unused = unused_columns(table.column_names, role, where, found)
         notes = tuple(f"{source.name}: {note}" for note in unused)
-        yield TableFile(table, role, where, raw_ids=False, named=named, layout=found, notes=notes), share
+        yield TableFile(table, source, role, where, raw_ids=False, named=named, layout=found, notes=notes), share
         first += table.num_rows
 
 
 def _folder_pieces(folder: Path, role: str, layout: TableLayout) -> Iterator[tuple[TableFile, float]]:
     files = parquet_files(folder)
     sizes = [file.stat().st_size for file in files]
+    columns: list[str] | None = None
     for number, file in enumerate(files):
         for piece, share in table_pieces(file, role, layout):
+            names = piece.table.column_names
+            columns = names if columns is None else columns
+            if names != columns:
+                raise InputError(
+                    f"the files of {folder} have different columns: {', '.join(columns)} in {files[0].name}, "
+                    f"{', '.join(names)} in {file.name}"
+                )
             yield piece, (sum(sizes[:number]) + share * sizes[number]) / sum(sizes)
 
 
@@ -292,7 +301,7 @@ def check_first_rows(edges: Sequence[TableFile], nodes: Sequence[TableFile]) -> 
         names = file.table.column_names
         others = (file, *nodes)
         if may_be_an_edge(file) and (parses(names[-1]) or any(_hold_ids(other, file.ids) for other in others)):
-            raise FirstRowIsData(file.where, "edges", names)
+            raise FirstRowIsData(file.path, "edges", names)
     for file in nodes:
         _check_first_node(file, edges)
 
@@ -302,7 +311,7 @@ def _check_first_node(file: TableFile, edges: Sequence[TableFile]) -> None:
     if not file.raw_ids or not file.named or file.layout.header or "id" in file.ids or file.layout.id_column:
         return
     if any(_hold_ids(other, file.ids) for other in edges):
-        raise FirstRowIsData(file.where, file.role, names)
+        raise FirstRowIsData(file.path, file.role, names)
     first_nodes = file.id_values()[0].slice(0, 100).to_pylist()
     if file.header_is_unclear and not any(_hold_ids(other, list(filter(None, first_nodes))) for other in edges):
         raise unclear_header(file.where, file.role, names)

@@ -18,7 +18,7 @@ from glace.queries.links import best_links_of_each, reasons
 from glace.server.answers import Answer, Answers, ellipses
 from glace.server.map import Positions
 from glace.sparse import row_of
-from glace.storage.files import replacing
+from glace.storage.files import write_text
 
 PARTS = {"style.css": "text/css", "map.js": "text/javascript", "explore.js": "text/javascript"}
 MOST_NODES = 20_000
@@ -124,8 +124,7 @@ def export(
     scripts = f'<script id="data" type="application/json">{data}</script>\n'
     scripts += "".join(f"<script>{part(name)}</script>\n" for name in ("map.js", "explore.js"))
     whole = part("index.html").replace("<!-- style -->", f"<style>{part('style.css')}</style>")
-    with replacing(path) as temporary:
-        temporary.write_text(whole.replace("<!-- scripts -->", scripts), "utf-8")
+    write_text(path, whole.replace("<!-- scripts -->", scripts))
 
 
 def _all_answers(answers: Answers) -> dict[str, Any]:

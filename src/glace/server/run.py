@@ -23,6 +23,17 @@ MODEL, HOSTS = "GLACE_SERVED_MODEL", "GLACE_SERVED_HOSTS"
 """Environment variables that tell the processes of a server what to serve."""
 
 
+def check_installed() -> None:
+    """Raise if the libraries of the server are not installed; asked before slow work, to fail early."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as problem:
+        raise InputError(
+            f"serving needs fastapi and uvicorn: pip install 'glace-graph[serve]' ({problem})"
+        ) from problem
+
+
 def listening(host: str, port: int) -> socket.socket:
     """A listening socket on this port, 0 for any free port; opened before slow work, to fail early."""
     try:
@@ -45,7 +56,8 @@ def serve(
     started: Callable[[], object] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, and finish running requests."""
-    uvicorn = _uvicorn()
+    import uvicorn
+
     options: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
     options["timeout_graceful_shutdown"] = FINISH_SECONDS
     if started:
@@ -83,14 +95,3 @@ def served() -> Any:
 
     hosts = [host for host in os.environ[HOSTS].split(",") if host]
     return make_app(Answers(load(os.environ[MODEL])), None, hosts or None)
-
-
-def _uvicorn() -> Any:
-    try:
-        import fastapi  # noqa: F401 - imported here, so that one message names what is missing
-        import uvicorn
-    except ImportError as problem:
-        raise InputError(
-            f"serving needs fastapi and uvicorn: pip install 'glace-graph[serve]' ({problem})"
-        ) from problem
-    return uvicorn

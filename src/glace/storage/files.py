@@ -60,6 +60,16 @@ def replacing_folder(path: str | Path, mark: str) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def make_folder(path: str | Path) -> Path:
+    """Make a folder and those above it, unless they exist; return its path."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"cannot make the folder {folder}: {_reason(problem)}; choose another name") from problem
+    return folder
+
+
 def check_writable(path: str | Path) -> None:
     """Raise early, before a long computation, if `replacing` could not write the file."""
     _temporary_beside(Path(path)).unlink()
@@ -85,7 +95,11 @@ def _put_in_place(temporary: Path, target: Path) -> None:
     if target.exists():
         old = temporary / "replaced"
         target.rename(old)
-        temporary.rename(target)
+        try:
+            temporary.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
         shutil.rmtree(target / old.name)
     else:
         temporary.rename(target)
@@ -126,7 +140,7 @@ def existing(path: str | Path, what: str) -> Path:
         raise InputError(f"{source} is a folder, not {what}") from problem
     except FileNotFoundError as problem:
         raise InputError(f"no file {source}; expected {what}") from problem
-    except OSError as problem:
+    except (OSError, ValueError) as problem:  # a name with a NUL byte is a ValueError
         raise InputError(f"cannot read {source}: {_reason(problem)}") from problem
     if empty:
         raise InputError(f"{source} is empty; expected {what}")

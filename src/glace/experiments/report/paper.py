@@ -52,7 +52,28 @@ POINTS_AND_GAUSSIANS = {
     "defaults of this package, 2nd": ("lace-second", "glace-second"),
 }
 """Methods with the same options, as points and as Gaussians: the paper's central comparison."""
-_SPLITS = {"cora_ml_split.npz": "the authors' split"}
+RANKING_MEASURES = {
+    "ranking": {
+        "mrr": "MRR",
+        "hits_at_10": "Hits@10",
+        "recall_at_10": "recall@10",
+        "precision_at_100": "precision@100",
+        "precision_at_1000": "precision@1000",
+        "filtered_mrr": "filtered MRR",
+        "filtered_hits_at_10": "filtered Hits@10",
+    },
+    "benchmark-ranking": {
+        "hits_at_20": "Hits@20",
+        "hits_at_50": "Hits@50",
+        "hits_at_100": "Hits@100",
+        "mrr": "MRR",
+        "auc": "AUC",
+    },
+}
+"""Measures of the tasks that rank, and their titles in tables."""
+AUTHORS_SPLIT = "cora_ml_split.npz"
+"""File of the authors' own split of Cora-ML, looked for in the data folder."""
+_SPLITS = {AUTHORS_SPLIT: "the authors' split"}
 _DATASETS = {
     "cora-ml": "Cora-ML",
     "cora": "Cora",

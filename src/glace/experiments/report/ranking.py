@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from glace.drawing.document import Block, Cell, Column, Heading, stacked, text_column
 from glace.experiments.report.cells import cost_columns, score_column
-from glace.experiments.report.paper import dataset_name, method_name
+from glace.experiments.report.paper import RANKING_MEASURES, dataset_name, method_name
 from glace.experiments.report.results import Run, by_dataset, by_method, grouped, with_link_models
 
-_MEASURES = {"hits_at_20": "Hits@20", "hits_at_50": "Hits@50", "hits_at_100": "Hits@100", "mrr": "MRR", "auc": "AUC"}
 _GUIDE = (
     "A random share of the edges was hidden, half as many more were for validation, and nodes may have lost all their "
     "edges, as in published splits. Hits@K is the share of hidden edges above all but K - 1 of as many random "
@@ -51,7 +50,7 @@ def _columns(dataset: str, share: float, runs: Sequence[Run]) -> list[Column]:
     names = text_column("Method", [*map(method_name, methods), *(f"{name} (published)" for name in published)])
     measures = [
         _with_published(score_column(title, rows, field), field, dataset, published)
-        for field, title in _MEASURES.items()
+        for field, title in RANKING_MEASURES["benchmark-ranking"].items()
     ]
     costs = [_with_published(column, "", dataset, published) for column in cost_columns(rows)]
     return [names, *measures, *costs]

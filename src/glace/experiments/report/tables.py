@@ -28,6 +28,7 @@ from glace.experiments.report.results import (
     mean_score,
     with_link_models,
 )
+from glace.experiments.splits import GRAPH2GAUSS
 from glace.records import without_places
 
 _ABOUT = (
@@ -38,7 +39,6 @@ _ABOUT = (
 _MOST_COMMANDS = 20
 WITHOUT = "_without_context"
 """Ending of the fields of a record that are judged in the paper's way."""
-GRAPH2GAUSS = "graph2gauss"
 _COSTS = (
     (
         "seconds",
@@ -133,20 +133,20 @@ def _facts(results: Results) -> Table:
         "Versions": _versions(runs),
         "Commits": ", ".join(map(str, _distinct(run.provenance.get("commit") for run in runs))),
         "Code": "; ".join(_described(each) for each in _distinct(run.provenance.get("code") for run in runs)),
-        "Company": _company(runs),
+        "Load": _load(runs),
     }
     given = {name: text for name, text in facts.items() if text}
     return Table((text_column("", given), text_column("", given.values())))
 
 
-def _company(runs: Sequence[Run]) -> str:
+def _load(runs: Sequence[Run]) -> str:
     """Return how many runs ran at the same time, and what else kept the machine busy."""
     at_once = sorted({int(each) for run in runs if is_number(each := run.provenance.get("parallel_runs"))})
     loads = sorted(float(each) for run in runs if is_number(each := run.provenance.get("load_before")))
     if not at_once:
         return ""
-    load = f"; load of the machine before a run {loads[len(loads) // 2]:g}, at most {loads[-1]:g}" if loads else ""
-    return f"{' or '.join(map(str, at_once))} at a time{load}"
+    load = f"; load average before a run {loads[len(loads) // 2]:g}, at most {loads[-1]:g}" if loads else ""
+    return f"{' or '.join(map(str, at_once))} runs at a time{load}"
 
 
 def _counts(runs: Sequence[Run]) -> str:

@@ -79,8 +79,8 @@ class Embedded {
     };
   }
   node(id) {
-    const place = this.places.get(id), joined = this.data.joined ? this.data.joined[place] : [];
-    return { ...this.named(place), edges: joined.length, joined: joined.map((other) => this.data.ids[other]) };
+    const place = this.places.get(id), { joined: all } = this.data, joined = all ? all[place] : [];
+    return { ...this.named(place), edges: all ? joined.length : null, joined: joined.map((other) => this.data.ids[other]) };
   }
   neighbors(id) {
     const data = this.data, place = this.places.get(id);

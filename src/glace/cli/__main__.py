@@ -1,5 +1,0 @@
-"""`python -m glace.cli` is the `glace` command."""
-
-from glace.cli.main import main
-
-main()
