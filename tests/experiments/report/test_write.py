@@ -136,7 +136,7 @@ def test_seconds_are_those_of_runs_without_company(tmp_path):
     assert row(text, "### DBLP", "GLACE")[-3:] == ["1", "", "500"]
     assert "No run was made alone" in text
     assert "convergence.png" not in text
-    assert row(text.split("## Convergence")[1], "### DBLP", "GLACE")[2:5] == ["–"] * 3  # noqa: RUF001
+    assert row(text, "### Seconds to a quality", "DBLP", "GLACE")[3:6] == ["–"] * 3  # noqa: RUF001
 
 
 def test_the_length_of_training_is_told_as_it_was(tmp_path):
@@ -158,13 +158,20 @@ def test_points_are_shown_by_cosine_too(text):
     assert "GLACE" not in text.split("### Dot product or cosine")[1].split("###")[0]
 
 
-def test_points_and_gaussians_stand_side_by_side(tmp_path):
-    pair = [links("dblp", "lace", auc=0.96, auc_without_context=0.9), links("dblp", "glace", auc=0.95)]
-    text = drawn(tmp_path, [*pair, links("dblp", "lace-second"), links("citeseer", "glace", auc=0.9)])
-    header = ["Proximity", "Citeseer points", "Citeseer Gaussians", "DBLP points", "DBLP Gaussians"]
-    assert row(text, "As trained:", "Proximity") == header
-    assert row(text, "As trained:", "defaults of this package, 1st")[1:] == ["", "90.00", "**96.00**", "95.00"]
-    assert row(text, "Without context:", "defaults of this package, 1st")[3:] == ["90.00", "**95.00**"]
+def test_gaussians_are_compared_with_points_on_the_same_splits(tmp_path):
+    first = [(0, 0.96, 0.95), (1, 0.94, 0.97), (2, None, 0.99)]
+    runs = [links("dblp", "lace", seed, auc=points) for seed, points, _ in first if points]
+    runs += [links("dblp", "glace", seed, auc=gaussians) for seed, _, gaussians in first]
+    runs += [links("dblp", "lace-second"), links("citeseer", "glace", auc=0.9)]
+    for method, trained in (("lace-published", 0.97), ("glace-published", 0.96)):
+        runs.append(links("dblp", method, auc=trained, auc_without_context=0.9 + 0.05 * (method[0] == "g")))
+    text = drawn(tmp_path, runs)
+    title = "### Points or Gaussians"
+    assert row(text, title, "Proximity")[1:] == ["Citeseer", "DBLP"]
+    assert row(text, title, "defaults of this package, 1st")[1:] == ["", "+1.00 ± 2.83"]
+    assert row(text, title, "as published, 1st+2nd")[1:] == ["", "\N{MINUS SIGN}1.00"]
+    assert row(text, title, "as published, 1st+2nd, without context")[1:] == ["", "+5.00"]
+    assert "defaults of this package, 1st, without context" not in text, "there are no contexts"
     assert "defaults of this package, 2nd" not in text, "one of the two is missing"
 
 
@@ -311,19 +318,19 @@ def test_points_of_trials_are_no_points_of_the_model(tmp_path):
     choice = {"options": {"neighbor_features": "mean"}, "trials": [{"auc": 0.96}, {"auc": 0.93}]}
     points = [[0.5, 0.955], [1.0, 0.96], [3.0, 0.97], [4.0, 0.98]]
     decided = drawn(tmp_path, [links(curve=points, choice=choice)])
-    assert row(decided.split("## Convergence")[1], "### DBLP", "GLACE")[1:4] == ["98.00", "3.00", "3.00"]
+    assert row(decided, "### Seconds to a quality", "DBLP", "GLACE")[2:5] == ["98.00", "3.00", "3.00"]
     asked = drawn(tmp_path, [links(curve=points)])
-    assert row(asked.split("## Convergence")[1], "### DBLP", "GLACE")[1:4] == ["98.00", "0.50", "0.50"]
+    assert row(asked, "### Seconds to a quality", "DBLP", "GLACE")[2:5] == ["98.00", "0.50", "0.50"]
     worse = drawn(tmp_path, [links(curve=points[:2], choice=choice)])
-    assert row(worse.split("## Convergence")[1], "### DBLP", "GLACE")[2] == "1.00", "no better than a trial"
+    assert row(worse, "### Seconds to a quality", "DBLP", "GLACE")[3] == "1.00", "no better than a trial"
 
 
 def test_goals_only_some_seeds_reach_say_how_many(tmp_path):
     text = drawn(tmp_path, [links(curve=curve(0.96, 1.0)), links(seed=1, curve=curve(0.92, 1.0))])
-    cells = row(text.split("## Convergence")[1], "### DBLP", "GLACE")
-    assert cells[1] == "94.00 ± 2.83"
-    assert "(" not in cells[2]
-    assert cells[3].endswith("(1 of 2)")
+    cells = row(text, "### Seconds to a quality", "DBLP", "GLACE")
+    assert cells[2] == "94.00 ± 2.83"
+    assert "(" not in cells[3]
+    assert cells[4].endswith("(1 of 2)")
 
 
 def test_curves_of_seeds_are_averaged_place_by_place(tmp_path):

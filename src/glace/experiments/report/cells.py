@@ -65,8 +65,13 @@ def compared_columns(name: str, rows: Rows, field: str, printed: Sequence[float 
 
 def number(found: Score, digits: int = 2, factor: float = 100, *, brief: bool = False) -> str:
     """Format a mean with its deviation, such as 98.55 ± 0.12."""
-    spread = "" if brief or found.deviation is None else f" ± {factor * found.deviation:.{digits}f}"
+    spread = "" if brief else deviation(found, digits, factor)
     return f"{factor * found.mean:.{digits}f}{spread}".replace("-", MINUS)
+
+
+def deviation(found: Score, digits: int = 2, factor: float = 1) -> str:
+    """Format a deviation, such as " ± 0.12"; a single value has none."""
+    return "" if found.deviation is None else f" ± {factor * found.deviation:.{digits}f}"
 
 
 def signed(points: float) -> str:

@@ -42,7 +42,7 @@ _TESTS_GUIDE = (
 
 
 def node_classification(runs: Sequence[Run]) -> list[Block]:
-    """Return curves for all datasets, then a table per dataset."""
+    """Return curves for all datasets, then a table."""
     blocks: list[Block] = [_CLASSES_GUIDE]
     if done := [run for run in runs if run.done]:
         blocks += [_f1_curves(done, field, name) for field, name in _F1_SCORES]
@@ -173,13 +173,12 @@ _SECONDS_GUIDE = (
 
 
 def convergence(runs: Sequence[Run]) -> list[Block]:
-    """Return curves for all datasets, then a table per dataset."""
+    """Return curves for all datasets, then a table."""
     blocks: list[Block] = [_CONVERGENCE_GUIDE]
     if timed := [run for run in runs if run.done and run.is_alone]:
         blocks.append(_training_curves(timed))
-    for dataset, group in by_dataset(runs).items():
-        blocks += _seconds_table(dataset, group)
-    return blocks
+    tables = {dataset_name(dataset): _seconds_columns(by_method(group)) for dataset, group in by_dataset(runs).items()}
+    return [*blocks, Heading("Seconds to a quality"), _SECONDS_GUIDE, stacked("Dataset", tables)]
 
 
 def seconds_to(curve: Sequence[Sequence[float]], goal: float) -> float | None:
@@ -204,18 +203,16 @@ def _training_line(run: Run) -> Line:
     return Line(method_name(run.method), run.method, [(seconds, auc) for seconds, auc in curve if seconds > 0])
 
 
-def _seconds_table(dataset: str, runs: Sequence[Run]) -> list[Block]:
-    groups = by_method(runs)
-    rows = list(groups.values())
+def _seconds_columns(methods: Mapping[str, Sequence[Run]]) -> list[Column]:
+    rows = list(methods.values())
     bests = [score([_best(run) for run in row if run.done]) for row in rows]
-    columns = [
-        methods_column(groups),
+    return [
+        methods_column(methods),
         Column("Best AUC", best_in_bold(rows, bests)),
         *(_seconds_column(f"AUC {100 * goal:g}", rows, goal) for goal in _GOALS),
         _seconds_column("99 % of best", rows, None),
         *cost_columns(rows),
     ]
-    return [Heading(dataset_name(dataset)), _SECONDS_GUIDE, Table(tuple(columns))]
 
 
 def _curve(run: Run) -> Points:

@@ -50,6 +50,7 @@ POINTS_AND_GAUSSIANS = {
     "as published, 1st+2nd": ("lace-published", "glace-published"),
     "defaults of this package, 1st": ("lace", "glace"),
     "defaults of this package, 2nd": ("lace-second", "glace-second"),
+    "defaults of this package, 1st, + link model": ("lace + link model", "glace + link model"),
 }
 """Methods with the same options, as points and as Gaussians: the paper's central comparison."""
 RANKING_MEASURES = {
