@@ -86,7 +86,7 @@ class GLACE(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     """One Gaussian per node of an attributed graph: a mean and a diagonal variance.
 
     The Gaussian is computed from a node's attributes and, if that helps, those of its neighbours, so that new nodes can
-    be embedded too. Whether it helps is found out by two short trials on held-out edges.
+    be embedded too. On a graph with 500 held-out edges or more, two short trials tell whether neighbours help.
     `fit` takes a `Graph`, a networkx graph or PyTorch Geometric data; make a `Graph` with `glace.from_tables`,
     `glace.read_tables` or `glace.from_arrays`. Where scikit-learn has a matrix X, such as in a `Pipeline` or in
     `GridSearchCV`, the estimator takes a graph: its nodes are the samples, and the means are the features.

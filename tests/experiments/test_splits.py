@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 
 import glace
 from glace.errors import FormatError, InputError
-from glace.experiments.splits import given_split, hide_nodes, reversed_in_training, split_edges
+from glace.experiments.splits import given_split, hide_nodes, seen_in_reverse, split_edges
 from glace.values import in_storage
-from tests.graph.test_split import as_set, ring
+from tests.graph.test_split import as_set, hubs, ring
+
+__all__ = ["hubs"]
 
 
 @pytest.mark.parametrize(
     ("directed", "validation", "test"),
-    [(False, "3a8a1313bb29030b", "9447105cf81459b2"), (True, "d3b106f30d95d08f", "04a796af28a42c00")],
+    [(False, "8efea2202df8dfe5", "b45cf8382c38171a"), (True, "3d8ddde3b70042af", "730ad585bf918df7")],
 )
 def test_splits_stay_as_recorded_results_have_them(directed, validation, test):
     graph = glace.datasets.planted(
@@ -45,7 +47,7 @@ def test_three_parts_share_no_pair(seed, directed, validation_fraction, test_sha
     assert len(np.unique(non_edges, axis=0)) == len(non_edges)
     assert not graph.has_edges(non_edges).any()
     np.testing.assert_array_equal(np.unique(split.train.edges()), np.unique(graph.edges()))
-    assert not reversed_in_training(split.train, split.test.edges).any()
+    assert not seen_in_reverse(split).any()
 
 
 def test_the_same_generator_gives_the_same_split():
@@ -109,7 +111,22 @@ def test_a_given_split_is_read_as_it_is(given_file, five, directed, edges, weigh
     assert split.validation.pairs().tolist() == [[0, 3], [0, 2]]
     assert split.test.edges.tolist() == [[1, 0], [3, 2]]
     assert split.test.non_edges.tolist() == [[1, 4], [4, 0]]
-    assert reversed_in_training(split.train, split.test.edges).tolist() == [True, False]
+    assert seen_in_reverse(split).tolist() == [True, False]
+
+
+def test_the_reverse_of_a_validation_edge_was_seen_too(given_file, five):
+    split = given_split(five(False), given_file(test_edges=np.array([[1, 4], [3, 0], [3, 2], [4, 0]])))
+    assert split.test.edges.tolist() == [[3, 0], [3, 2]]
+    assert seen_in_reverse(split).tolist() == [True, False]
+
+
+def test_validation_and_test_are_alike(hubs):
+    """What is drawn first does not have busier ends: every removable pair is as likely in either part."""
+    between_hubs = np.zeros(2)
+    for seed in range(300):
+        split = split_edges(hubs, np.random.default_rng(seed), 0.1, 0.1)
+        between_hubs += [(each.edges < 4).all(axis=1).mean() for each in (split.validation, split.test)]
+    assert between_hubs / 300 == pytest.approx(0.30, abs=0.05)
 
 
 @pytest.mark.parametrize(

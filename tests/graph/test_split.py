@@ -94,7 +94,7 @@ def test_some_edges_go_and_non_edges_in_proportion():
     pairs = np.arange(16).reshape(8, 2)
     without = HeldOut(pairs[:4], pairs).without(np.array([False, True, True, False]))
     np.testing.assert_array_equal(without.edges, pairs[[0, 3]])
-    np.testing.assert_array_equal(without.non_edges, pairs[:4])
+    np.testing.assert_array_equal(without.non_edges, pairs[::2])
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -146,19 +146,33 @@ def test_memory_and_disk_hold_out_the_same(mapped, directed, types):
     assert not fewer[0].has_edges(mine[1].edges[:3]).any()
 
 
-def test_each_removable_edge_is_held_out_equally_often():
-    """A triangle with a tail: the last edge is its node's only one and stays; the others are drawn by rank alone."""
+@pytest.fixture(scope="session")
+def hubs():
+    """Four hubs that are joined to each other, and twelve nodes with two hubs each."""
+    pairs = [(a, b) for a in range(4) for b in range(a)]
+    return glace.from_arrays(np.array(pairs + [(4 + row, (row + at) % 4) for row in range(12) for at in (0, 1)]))
+
+
+def test_each_removable_edge_is_held_out_equally_often(hubs):
+    """Every node keeps a random edge; the others are drawn evenly, not those between hubs first."""
+    found = expected = 0
+    for seed in range(1500):
+        ((a, b),) = hold_out(hubs, 1 / 30, np.random.default_rng(seed))[1].edges
+        found += max(a, b) < 4
+        generator = np.random.default_rng([seed, 1])
+        order = generator.permutation(hubs.edges())
+        firsts = {next(place for place, pair in enumerate(order) if node in pair) for node in range(16)}
+        left = [pair for place, pair in enumerate(order) if place not in firsts]
+        expected += max(left[generator.integers(len(left))]) < 4
+    assert expected / 1500 == pytest.approx(0.30, abs=0.03), "an edge between hubs would come first in 54 of 100 draws"
+    assert found / 1500 == pytest.approx(0.30, abs=0.03)
+
+
+def test_an_only_edge_stays():
     graph = glace.from_arrays(np.array([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4], [1, 3]]))
-    counts, expected = np.zeros((5, 5)), np.zeros((5, 5))
-    for seed in range(800):
-        ((a, b),) = hold_out(graph, 0.1, np.random.default_rng(seed))[1].edges
-        counts[a, b] += 1
-        order = np.random.default_rng([seed, 1]).permutation(graph.edges())
-        firsts = [next(place for place, pair in enumerate(order) if node in pair) for node in range(5)]
-        a, b = next(pair for place, pair in enumerate(order) if place not in firsts)
-        expected[a, b] += 1
-    assert counts[3, 4] == 0
-    np.testing.assert_allclose(counts, expected, atol=90)
+    held_out = [hold_out(graph, 0.1, np.random.default_rng(seed))[1].edges[0].tolist() for seed in range(100)]
+    assert [3, 4] not in held_out
+    assert len({tuple(pair) for pair in held_out}) == 5
 
 
 @pytest.mark.parametrize("directed", [False, True])

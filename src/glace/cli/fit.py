@@ -125,6 +125,7 @@ def _fit_other_method(
 ) -> None:
     from time import perf_counter
 
+    from glace.experiments.baselines.method import Baseline
     from glace.experiments.methods import make
     from glace.gaussian.embedding_file import check_ending, write_embedding
     from glace.records import peak_rss_mb
@@ -133,6 +134,8 @@ def _fit_other_method(
     streams = Streams(RunConfig(random_state=options.pop("random_state", 0)).random_state)
     made = make(name, options)
     check_ending(output)
+    if isinstance(made, Baseline):
+        made.check_installed()
     graph = source.load()
     screen.say(repr(graph))
     began = perf_counter()

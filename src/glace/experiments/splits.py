@@ -15,6 +15,7 @@ from glace.graph.split import (
     check_enough,
     check_fraction,
     distinct_pairs,
+    draw_removable,
     hidden_non_edges,
     sample_non_edges,
 )
@@ -53,49 +54,43 @@ class Induction:
 def split_edges(
     graph: Graph, generator: np.random.Generator, validation_fraction: float = 0.05, test_share: float = 0.15
 ) -> Split:
-    """Return a split with uniformly drawn edges for validation and test, and the other edges for training.
+    """Return a split with randomly drawn edges for validation and test, and the other edges for training.
 
     Fractions are of unordered pairs; a->b and b->a of a directed graph go to the same part. Every node that has an edge
-    keeps one in the training graph. Each part has as many non-edges as edges, drawn uniformly from the pairs that are
-    no edge of the whole graph, with direction if the graph is directed. The parts share no non-edge.
+    keeps a random one in the training graph; the others are drawn with equal probability. Each part has as many
+    non-edges as edges, drawn uniformly from the pairs that are no edge of the whole graph, with direction if the graph
+    is directed. The parts share no non-edge.
     """
     check_fraction(validation_fraction, "for validation")
     check_fraction(test_share, "for the test")
     shares = [validation_fraction, test_share]
+    neighborhoods = graph.neighborhoods()
+    count = neighborhoods.nnz // 2
+    wanted = [round(share * count) for share in shares]
+    drawn, removable = draw_removable(neighborhoods, sum(wanted), generator)
+    check_enough(shares, wanted, count, removable, "other shares")
     edges, weights = graph.edges_and_weights()
     # Both directions of a pair have the same key.
-    ordered = np.sort(edges, axis=1)
-    keys, pair_of_edge = np.unique(ordered[:, 0] * graph.num_nodes + ordered[:, 1], return_inverse=True)
-    pairs = np.column_stack([keys // graph.num_nodes, keys % graph.num_nodes])
-    order = generator.permutation(len(pairs))
-    removable = order[~_needed(pairs[order], graph.num_nodes)]
-    wanted = [round(share * len(pairs)) for share in shares]
-    check_enough(shares, wanted, len(pairs), len(removable), "other shares")
-    part_of_pair = np.full(len(pairs), -1)
-    part_of_pair[removable[: sum(wanted)]] = np.repeat([0, 1], wanted)
-    part = part_of_pair[pair_of_edge]
+    keys, of_edges = (np.sort(pairs, axis=1) @ [graph.num_nodes, 1] for pairs in (drawn, edges))
+    place = np.searchsorted(keys, of_edges)
+    is_drawn = np.append(keys, -1)[place] == of_edges
+    parts = generator.permutation(np.repeat([0, 1], wanted))
+    part = np.where(is_drawn, np.append(parts, -1)[place], -1)
     held_out = [edges[part == each] for each in (0, 1)]
     non_edges = sample_non_edges(graph, sum(map(len, held_out)), generator)
     validation, test = map(HeldOut, held_out, np.split(non_edges, [len(held_out[0])]))
     return Split(graph.with_edges(edges[part < 0], weights[part < 0]), validation, test)
 
 
-def _needed(pairs: Pairs, size: int) -> npt.NDArray[np.bool_]:
-    """Return which pairs (P,) are the first pair of at least one of their two nodes."""
-    first = np.full(size, len(pairs))
-    np.minimum.at(first, pairs, np.arange(len(pairs))[:, None])
-    needed = np.zeros(len(pairs) + 1, dtype=bool)
-    needed[first] = True
-    return needed[:-1]
-
-
-def reversed_in_training(train: Graph, pairs: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """Return which pairs (P,) are an edge of the training graph in either direction.
+def seen_in_reverse(split: Split) -> npt.NDArray[np.bool_]:
+    """Return which test edges (P,) are, in either direction, an edge of the training graph or a validation edge.
 
     A method that ignores direction knows such a pair already. In a directed split, a->b may be a test edge while b->a
     is a training edge.
     """
-    return train.has_edges(pairs) | train.has_edges(pairs[:, ::-1])
+    test, train = split.test.edges, split.train
+    of_test, of_validation = (np.sort(each, axis=1) @ [train.num_nodes, 1] for each in (test, split.validation.edges))
+    return train.has_edges(test) | train.has_edges(test[:, ::-1]) | np.isin(of_test, of_validation)
 
 
 def given_split(graph: Graph, path: str | Path) -> Split:
@@ -104,7 +99,7 @@ def given_split(graph: Graph, path: str | Path) -> Split:
     Its members are `train_edges` (E, 2), `val_edges` and `test_edges` (P, 2), all node numbers from 0, and
     `val_ground_truth` and `test_ground_truth` (P,), 1 for an edge and 0 for a non-edge. All edges must be edges of the
     graph, which provides nodes, attributes and weights. If the graph is undirected, a pair and its reverse are one
-    edge; see `reversed_in_training`.
+    edge; see `seen_in_reverse`.
     """
     source = existing(path, "a split in an .npz file")
     members = read_arrays(source, SPLIT_MEMBERS)

@@ -136,6 +136,8 @@ def check(wanted: Evaluation) -> Method | Heuristic:
     method = Heuristic(wanted.method) if wanted.method in HEURISTICS else make(wanted.method, _options_for(wanted))
     if reason := unsupported(wanted.task, wanted.method):
         raise InputError(reason)
+    if isinstance(method, Baseline):
+        method.check_installed()
     Streams(wanted.seed)
     return method
 

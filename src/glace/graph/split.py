@@ -59,10 +59,13 @@ class HeldOut:
         return hashlib.sha256(b"/".join(pairs.tobytes() for pairs in content)).hexdigest()
 
     def without(self, edges: npt.NDArray[np.bool_]) -> "HeldOut":
-        """Return the pairs without the edges marked True in (P,), and without as large a share of the non-edges."""
-        kept = self.edges[~edges]
-        balance = len(self.non_edges) / max(len(self.edges), 1)
-        return HeldOut(kept, self.non_edges[: round(balance * len(kept))])
+        """Return the pairs without the edges marked True in (P,), and without as large a share of the non-edges.
+
+        The non-edges that stay are taken at equal distances, because those of a published split may be sorted.
+        """
+        kept, count = self.edges[~edges], len(self.non_edges)
+        fewer = round(count * len(kept) / max(len(self.edges), 1))
+        return HeldOut(kept, self.non_edges[np.arange(fewer) * count // max(fewer, 1)])
 
 
 def hold_out(
@@ -144,36 +147,39 @@ def _allocator(graph: Graph) -> Allocator:
 
 
 def draw_removable(
-    neighborhoods: sp.csr_array, wanted: int, generator: np.random.Generator, allocate: Allocator
+    neighborhoods: sp.csr_array, wanted: int, generator: np.random.Generator, allocate: Allocator = np.empty
 ) -> tuple[Pairs, int]:
     """Draw pairs of a symmetric matrix that can be removed while every node keeps one.
 
-    The pairs are taken in the order of a hash of each: as good as a permutation, without an array to hold it. The
-    first pair of each node stays.
+    Every node keeps a random pair; of the other pairs each is drawn with the same probability. Pairs are ordered by a
+    hash of each: as good as a permutation, without an array to hold it. What nodes keep and what is drawn are two
+    orders: in one, a pair could come early only where both nodes have kept theirs already, which hubs have first.
 
     Returns
     -------
     pairs
-        The first `wanted` pairs (smaller, larger), sorted.
+        The drawn pairs (smaller, larger), sorted.
     count
         The number of removable pairs.
     """
-    seed = np.uint64(generator.integers(2**63))
-    first = _lowest_ranks(neighborhoods, seed, allocate)
-    count, kept, ranks = 0, np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.uint64)
+    keeping, drawing = generator.integers(2**63, size=2).astype(np.uint64)
+    kept = _lowest_ranks(neighborhoods, keeping, allocate)
+    count, pairs, ranks = 0, np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.uint64)
     limit = np.uint64(2**64 - 1)
     for rows in entry_blocks(neighborhoods, ENTRIES):
-        source, target, own = _entries(neighborhoods, rows, seed)
-        free = (source < target) & (own > first[source]) & (own > first[target])
+        source, target, keys = _entries(neighborhoods, rows)
+        own = splitmix64(keys + keeping)
+        free = (source < target) & (own > kept[source]) & (own > kept[target])
         count += int(free.sum())
-        free &= own <= limit
-        kept = np.concatenate([kept, np.column_stack([source[free], target[free]])])
-        ranks = np.concatenate([ranks, own[free]])
+        place = splitmix64(keys + drawing)
+        free &= place <= limit
+        pairs = np.concatenate([pairs, np.column_stack([source[free], target[free]])])
+        ranks = np.concatenate([ranks, place[free]])
         if len(ranks) > 2 * wanted + ENTRIES:
-            kept, ranks = _lowest(kept, ranks, wanted)
+            pairs, ranks = _lowest(pairs, ranks, wanted)
             limit = ranks.max(initial=0)
-    kept, _ = _lowest(kept, ranks, wanted)
-    return kept[np.lexsort((kept[:, 1], kept[:, 0]))], count
+    pairs, _ = _lowest(pairs, ranks, wanted)
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], count
 
 
 def _lowest_ranks(matrix: sp.csr_array, seed: np.uint64, allocate: Allocator) -> Ranks:
@@ -183,18 +189,18 @@ def _lowest_ranks(matrix: sp.csr_array, seed: np.uint64, allocate: Allocator) ->
         starts = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
         joined = starts[1:] > starts[:-1]
         if joined.any():
-            _, _, ranks = _entries(matrix, rows, seed)
+            ranks = splitmix64(_entries(matrix, rows)[2] + seed)
             lowest[rows][joined] = np.minimum.reduceat(ranks, starts[:-1][joined] - starts[0])
     return lowest
 
 
-def _entries(matrix: sp.csr_array, rows: slice, seed: np.uint64) -> tuple[Pairs, Pairs, Ranks]:
-    """Return row, column and rank of the entries of some rows."""
+def _entries(matrix: sp.csr_array, rows: slice) -> tuple[Pairs, Pairs, Ranks]:
+    """Return row, column and a number of the pair, the same in both directions, of the entries of some rows."""
     indptr = matrix.indptr[rows.start : rows.stop + 1].astype(np.int64)
     source = np.repeat(np.arange(rows.start, rows.stop), np.diff(indptr))
     target = matrix.indices[indptr[0] : indptr[-1]].astype(np.int64)
     keys = np.minimum(source, target) * matrix.shape[0] + np.maximum(source, target)
-    return source, target, splitmix64(keys.astype(np.uint64) + seed)
+    return source, target, keys.astype(np.uint64)
 
 
 def _lowest(pairs: Pairs, ranks: Ranks, count: int) -> tuple[Pairs, Ranks]:

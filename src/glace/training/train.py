@@ -107,8 +107,8 @@ def train(
         Held-out edges and non-edges for early stopping and selection, as `hold_out` returns them; they must not be
         edges of `graph`. By default a fraction of the edges is held out.
     listener : callable, optional
-        Called after every step with a `Progress`: step, fraction of the whole work, stage, loss, validation AUC and
-        others.
+        Called after every step, or every few with several threads, with a `Progress`: step, fraction of the whole
+        work, stage, loss, validation AUC and others.
     checkpoint : str or Path, optional
         File to which the state of the run is written from time to time.
     checkpoint_seconds : float

@@ -90,6 +90,10 @@ class GraphNetworkMethod(Descent):
     dim: int = option(128, "Dimensions of a point.", at_least=1)
     hidden: int = option(256, "Width of the hidden layer.", at_least=1)
 
+    def check_installed(self) -> None:
+        """Import torch_geometric."""
+        torch_geometric_nn(self.name)
+
     def embed(
         self, graph: Graph, streams: Streams, unseen: Matrix | None = None, validation: HeldOut | None = None
     ) -> Embedding:
@@ -151,7 +155,10 @@ class AutoEncoder(GraphNetwork):
         self._seen: tuple[View, Tensor] | None = None
 
     def loss(self, view: View, step: int) -> Tensor:
-        """Return the mean log loss of edges and non-edges, plus the mean divergence of a node from the prior."""
+        """Return the mean log loss of edges and non-edges, plus the divergence of nodes from the prior.
+
+        The divergence is a mean over nodes and divided by their number once more, as in torch_geometric's example.
+        """
         z = self.model.encode(*self._hidden(view))
         edges = upper_pairs(view.adjacency)
         others = non_edges(view.adjacency, len(edges), self.streams.numpy("negatives", step))

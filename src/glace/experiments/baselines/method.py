@@ -85,6 +85,12 @@ class Baseline(Configuration):
     gaussian: ClassVar[bool] = False
     """Whether nodes have a variance."""
 
+    def check_installed(self) -> None:
+        """Import the libraries of an extra that the method needs; InputError if one is missing.
+
+        Called before the time of a run is measured, because these libraries take seconds to import.
+        """
+
     @abstractmethod
     def embed(
         self, graph: Graph, streams: Streams, unseen: Matrix | None = None, validation: HeldOut | None = None

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from glace.errors import InputError
 from glace.experiments.evaluation.rankers import link_model_scores
 from glace.experiments.sparse_points import SparsePoints
-from glace.experiments.splits import Split, reversed_in_training
+from glace.experiments.splits import Split, seen_in_reverse
 from glace.fitted.model import FittedModel
 from glace.gaussian.embedding import UNCALIBRATED, Embedding
 from glace.graph.graph import Graph
@@ -61,7 +61,7 @@ def link_values(embedding: Points, split: Split) -> dict[str, object]:
     """Return the fields of a record about an embedding of `split.train`.
 
     These are test AUC and AP, with contexts and without, and validation AUC; the calibration of its probabilities, if
-    it has any; for points also the scores by cosine; and if the reverse of test edges is in the training graph, their
+    it has any; for points also the scores by cosine; and if the reverse of test edges was seen in training, their
     number and the scores without them.
     """
     values: dict[str, object] = {**pair_values(embedding, split.test)}
@@ -73,7 +73,7 @@ def link_values(embedding: Points, split: Split) -> dict[str, object]:
     if isinstance(embedding, SparsePoints) or embedding.variance is None:
         values |= _named(cosine_prediction(embedding, split.test), "_cosine")
     values |= direction_values(embedding, split) if split.train.directed else {}
-    reverse = reversed_in_training(split.train, split.test.edges)
+    reverse = seen_in_reverse(split)
     if reverse.any():
         values["reversed_edges"] = int(reverse.sum())
         values |= _named(link_prediction(embedding, split.test.without(reverse)), "_without_reversed")

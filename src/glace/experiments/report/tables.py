@@ -409,6 +409,6 @@ def _guide_of_given(runs: Sequence[Run]) -> str:
         return _GIVEN
     count = " or ".join(str(each) for each in sorted(counts))
     return (
-        f"{_GIVEN} The reverse of {count} of its test edges is a training edge: a method that ignores direction knows "
-        "them already, so the scores without them are the fairer ones."
+        f"{_GIVEN} The reverse of {count} of its test edges is for training or validation: a method that ignores "
+        "direction knows them already, so the scores without them are the fairer ones."
     )
