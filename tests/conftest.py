@@ -93,6 +93,13 @@ def planted():
 
 
 @pytest.fixture(scope="session")
+def hubs():
+    """Four hubs that are joined to each other, and twelve nodes with two hubs each."""
+    pairs = [(a, b) for a in range(4) for b in range(a)]
+    return glace.from_arrays(np.array(pairs + [(4 + row, (row + at) % 4) for row in range(12) for at in (0, 1)]))
+
+
+@pytest.fixture(scope="session")
 def fitted(planted):
     return glace.GLACE(**small(random_state=2)).fit(planted)
 

@@ -11,9 +11,7 @@ import glace
 from glace.errors import FormatError, InputError
 from glace.experiments.splits import given_split, hide_nodes, seen_in_reverse, split_edges
 from glace.values import in_storage
-from tests.graph.test_split import as_set, hubs, ring
-
-__all__ = ["hubs"]
+from tests.graph.test_split import as_set, ring
 
 
 @pytest.mark.parametrize(

@@ -146,13 +146,6 @@ def test_memory_and_disk_hold_out_the_same(mapped, directed, types):
     assert not fewer[0].has_edges(mine[1].edges[:3]).any()
 
 
-@pytest.fixture(scope="session")
-def hubs():
-    """Four hubs that are joined to each other, and twelve nodes with two hubs each."""
-    pairs = [(a, b) for a in range(4) for b in range(a)]
-    return glace.from_arrays(np.array(pairs + [(4 + row, (row + at) % 4) for row in range(12) for at in (0, 1)]))
-
-
 def test_each_removable_edge_is_held_out_equally_often(hubs):
     """Every node keeps a random edge; the others are drawn evenly, not those between hubs first."""
     found = expected = 0

@@ -165,7 +165,8 @@ def _embed_file(embedder: BatchEmbedder, shard: Shard, advance: Callable[[int], 
 
 
 def _write(embedder: BatchEmbedder, shard: Shard, path: Path, advance: Callable[[int], None]) -> EmbeddingSummary:
-    summary, writer = EmbeddingSummary(), None
+    # Before the rows are read: a source that changes meanwhile is then embedded again by a later run.
+    facts, summary, writer = shard.facts(), EmbeddingSummary(), None
     for piece, _ in table_pieces(shard.source, "texts" if embedder.texts else "attributes"):
         table, counts = embedder.embed(piece.table, piece.where)
         writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd", use_dictionary=False)
@@ -173,7 +174,7 @@ def _write(embedder: BatchEmbedder, shard: Shard, path: Path, advance: Callable[
         summary += EmbeddingSummary.of(table, counts)
         advance(len(table))
     assert writer is not None, "a file has at least one piece"
-    writer.add_key_value_metadata({FACTS: json.dumps(shard.facts() | {"summary": asdict(summary)})})
+    writer.add_key_value_metadata({FACTS: json.dumps(facts | {"summary": asdict(summary)})})
     writer.close()
     return summary
 
